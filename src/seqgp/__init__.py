@@ -1,0 +1,24 @@
+"""Bayesian inference for latent Gaussian processes that keeps up with your data."""
+
+from seqgp.latents.dense import Dense
+from seqgp.latents.grid import Grid
+from seqgp.mcmc.plain import Plain, Sweeps
+from seqgp.models.errors import DataError, ModelError, SamplerError, SeqgpError
+from seqgp.models.kernels import (
+    Covariance,
+    Matern12,
+    Matern32,
+    Matern52,
+    Product,
+    RationalQuadratic,
+    Separable,
+    SquaredExponential,
+)
+from seqgp.models.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
+from seqgp.models.model import Model
+from seqgp.models.priors import ScaledSigmoid, inverse_softplus
+from seqgp.models.snapshot import Snapshot
+from seqgp.sequential.sampler import SequentialSampler
+from seqgp.sequential.state import Info, State
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Ready-made models on top of the public names of the library."""

@@ -1,0 +1,1 @@
+"""Local volatility from option quotes."""

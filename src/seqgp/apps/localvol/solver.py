@@ -1,0 +1,216 @@
+"""Call prices under local volatility, by the forward (Dupire) equation.
+
+With `u = C / (D F)` and `k = K / F = e^y`, one solve of `u_T = ½ σ²(T, y) (u_yy − u_y) = ½ σ² k² u_kk` from
+`u(0) = (1 − k)^+` prices all strikes and maturities; rates and dividends are in the forward `F` and the discount `D`.
+"""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Int
+from numpy.typing import ArrayLike
+
+from seqgp.apps.localvol.grid import Grid, GridSize, build_grid
+from seqgp.apps.localvol.interpolation import convex_cubic, first_neighbour
+from seqgp.apps.localvol.surface import Surface, knot_weights
+
+Volatility = Surface | Callable[[Array, Array], Array]
+
+
+def call_prices(
+    sigma: Volatility,
+    maturities: Float[ArrayLike, "maturities"],
+    strikes: Float[ArrayLike, "strikes"],
+    forward: Float[ArrayLike, "..."] = 1.0,
+    discount: Float[ArrayLike, "..."] = 1.0,
+    grid: str | GridSize | tuple[int, int] = "1bp",
+    volatility: float = 0.25,
+) -> Float[Array, "maturities strikes"]:
+    """Prices of calls at every maturity and strike.
+
+    Differentiable in `sigma`; runs under `jit` and `vmap`. The maturities fix the time steps and have to be known when
+    the function is traced; everything else may be traced.
+
+    Args:
+        sigma: local volatility, a JAX function of numbers `(T, y)` with `y = log(K/F)`, or a `Surface`.
+        maturities: in years, in any order.
+        strikes: positive.
+        forward: one number, or one per maturity.
+        discount: one number, or one per maturity.
+        grid: a requested error in implied volatility within two deviations, as in `"1bp"`, or `GridSize(nodes, steps)`.
+        volatility: a typical level, which only places the nodes.
+    """
+    times = _concrete(maturities)
+    if times is None:
+        raise TypeError(
+            "call_prices: maturities are traced, but they fix the time steps; pass them as NumPy values"
+        )
+    times, row = np.unique(np.atleast_1d(times), return_inverse=True)
+    forward = jnp.broadcast_to(jnp.asarray(forward, dtype=float), row.shape)
+    discount = jnp.broadcast_to(jnp.asarray(discount, dtype=float), row.shape)
+    moneyness = jnp.atleast_1d(jnp.asarray(strikes, dtype=float)) / forward[:, None]
+    known = _concrete(moneyness)
+    mesh, index = build_grid(times, None if known is None else np.log(known), grid, volatility)
+    nodes = jnp.exp(mesh.y)
+    calls = time_values(mesh, local_volatility(mesh, sigma))[index[row] - 1] + jnp.maximum(1 - nodes, 0.0)
+    place = first_neighbour(nodes, moneyness)
+    around = place[..., None] + np.arange(4)
+    u = convex_cubic(nodes[around], calls[np.arange(len(row))[:, None, None], around], moneyness)
+    inside = (moneyness > nodes[0]) & (moneyness < nodes[-1])
+    return (discount * forward)[:, None] * jnp.where(inside, u, jnp.maximum(1 - moneyness, 0.0))
+
+
+class Plan(eqx.Module):
+    """Everything about a day's quotes that pricing needs, computed in advance.
+
+    Attributes:
+        grid: the mesh.
+        step: for each quote, the row of the time values at its maturity.
+        node: for each quote, the first of the four nodes around its strike.
+        moneyness: of each quote, `K/F`.
+        around: moneyness of the four nodes.
+        payoff: at the four nodes: what their time values lack to the price.
+        scale: discount times forward; zero for padding.
+        in_time: weights of the knots' maturities at the steps, for `knot_prices`.
+        in_strike: weights of the knots' log-moneyness at the nodes.
+    """
+
+    grid: Grid
+    step: Int[np.ndarray, "quotes"]
+    node: Int[np.ndarray, "quotes"]
+    moneyness: Float[np.ndarray, "quotes"]
+    around: Float[np.ndarray, "quotes 4"]
+    payoff: Float[np.ndarray, "quotes 4"]
+    scale: Float[np.ndarray, "quotes"]
+    in_time: Float[np.ndarray, "steps a"]
+    in_strike: Float[np.ndarray, "nodes b"]
+
+
+def plan_quotes(
+    maturities: Float[ArrayLike, "quotes"],
+    strikes: Float[ArrayLike, "quotes"],
+    forward: Float[ArrayLike, "..."] = 1.0,
+    discount: Float[ArrayLike, "..."] = 1.0,
+    is_call: ArrayLike = True,
+    grid: str | GridSize | tuple[int, int] = "1bp",
+    volatility: float = 0.25,
+    pad_to: int | None = None,
+    knots: tuple[ArrayLike, ArrayLike] = ((), ()),
+) -> Plan:
+    """Prepare the pricing of scattered quotes, each with its own maturity and strike.
+
+    A `Plan` is a tree of arrays whose shapes depend on the grid's size and the number of quotes only: pass it as an
+    argument to a compiled function, and another day of the same sizes does not compile again.
+
+    Args:
+        maturities: one per quote.
+        strikes: one per quote.
+        forward: one number, or one per quote.
+        discount: one number, or one per quote.
+        is_call: true for a call, false for a put; one value, or one per quote.
+        grid: a requested error or the sizes, as in `call_prices`.
+        volatility: a typical level, which only places the nodes.
+        pad_to: the number of quotes to pad to; padding has the price zero.
+        knots: maturities and log-moneyness of a `Surface`, if `knot_prices` is to be used.
+    """
+    maturity, strike, forward_q, discount_q, call = np.broadcast_arrays(
+        *(np.atleast_1d(np.asarray(v)) for v in (maturities, strikes, forward, discount, is_call))
+    )
+    if maturity.ndim != 1 or not np.all((strike > 0) & (forward_q > 0) & (discount_q > 0)):
+        raise ValueError(
+            "plan_quotes: expected lists of quotes, with positive strikes, forwards and discounts"
+        )
+    k = strike / forward_q
+    times, row = np.unique(maturity, return_inverse=True)
+    mesh, index = build_grid(times, np.log(k), grid, volatility)
+    nodes = np.exp(mesh.y)
+    node = np.asarray(first_neighbour(nodes, k))
+    around = nodes[node[:, None] + np.arange(4)]
+    payoff = np.where(call[:, None], np.maximum(1 - around, 0.0), np.maximum(around - 1, 0.0))
+    fields = (index[row] - 1, node, k, around, payoff)
+    scale = np.pad(discount_q * forward_q, (0, (pad_to or len(k)) - len(k)))
+    places = (mesh.times, mesh.y)
+    surface = (np.asarray(knot_weights(jnp.asarray(x, dtype=float), p)) for x, p in zip(knots, places))
+    return Plan(mesh, *(_pad(v, pad_to) for v in fields), scale, *surface)
+
+
+def quote_prices(plan: Plan, sigma: Volatility | Float[Array, "steps nodes"]) -> Float[Array, "quotes"]:
+    """Prices of the planned quotes under a local volatility.
+
+    Args:
+        plan: of `plan_quotes`.
+        sigma: a function of `(T, y)`, a `Surface`, or the values at `plan.grid.times` and `plan.grid.y`.
+    """
+    history = time_values(plan.grid, local_volatility(plan.grid, sigma))
+    values = history[plan.step[:, None], plan.node[:, None] + np.arange(4)] + plan.payoff
+    return plan.scale * convex_cubic(plan.around, values, plan.moneyness)
+
+
+def knot_prices(plan: Plan, values: Float[Array, "a b"]) -> Float[Array, "quotes"]:
+    """Prices of the planned quotes under `Surface(*knots, values)`, its interpolation being part of the plan."""
+    return quote_prices(plan, jnp.exp(plan.in_time @ jnp.log(values) @ plan.in_strike.T))
+
+
+def local_volatility(
+    grid: Grid, sigma: Volatility | Float[Array, "steps nodes"]
+) -> Float[Array, "steps nodes"]:
+    """Volatility at the steps and nodes of the grid."""
+    if isinstance(sigma, Surface):
+        return sigma.on_grid(grid.times, grid.y)
+    if not callable(sigma):
+        return jnp.asarray(sigma)
+    pointwise = jax.vmap(jax.vmap(sigma, (None, 0)), (0, None))
+    return pointwise(jnp.asarray(grid.times), jnp.asarray(grid.y))
+
+
+def time_values(grid: Grid, sigma: Float[Array, "steps nodes"]) -> Float[Array, "steps nodes"]:
+    """Time value `u − (1 − k)^+` after each step, at all nodes.
+
+    A step solves `(P − h δ² D) w = δ² u` for the curvature `w`, with `D = ½ σ² k²`, the second difference `δ²` and the
+    compact average `P` that makes it of fourth order, and adds `h D w` (damped) or `2 h D w` (Crank–Nicolson) to `u`.
+    `P` is drawn towards the identity where `h D` is too small for the matrix to be an M-matrix, which keeps the
+    curvature positive: prices are convex in strike and increase with maturity.
+    """
+    lower, middle, upper, diffusion = _implicit_matrices(grid, sigma)
+
+    def step(value, row):
+        low, mid, high, gain = row
+        rise, fall = value[2:] - value[1:-1], value[:-2] - value[1:-1]
+        curvature = grid.below * fall + grid.above * rise + grid.payoff_curvature
+        w = lax.linalg.tridiagonal_solve(low, mid, high, curvature[:, None])[:, 0]
+        value = value + jnp.pad(gain * w, 1)
+        return value, value
+
+    rows = (lower, middle, upper, grid.gains[:, None] * diffusion)
+    return lax.scan(step, jnp.asarray(grid.start), rows, unroll=2)[1]
+
+
+def _implicit_matrices(grid: Grid, sigma: Float[Array, "steps nodes"]):
+    """Diagonals of `P − h δ² D` for every step, and `h D`, at the interior nodes."""
+    diffusion = 0.5 * jnp.exp(2 * grid.y) * grid.half_steps[:, None] * sigma**2
+    left, inner, right = diffusion[:, :-2], diffusion[:, 1:-1], diffusion[:, 2:]
+    left, right = (grid.below / grid.compact_below) * left, (grid.above / grid.compact_above) * right
+    blend = jnp.minimum(1.0, jnp.minimum(left, right))
+    # The outermost nodes keep the payoff: no curvature there, hence no entry.
+    edge = np.arange(inner.shape[1])
+    lower = (blend - left) * jnp.where(edge > 0, grid.compact_below, 0.0)
+    upper = (blend - right) * jnp.where(edge < edge[-1], grid.compact_above, 0.0)
+    middle = 1 - blend * (grid.compact_below + grid.compact_above) + (grid.below + grid.above) * inner
+    return lower, middle, upper, inner
+
+
+def _pad(values: np.ndarray, size: int | None) -> np.ndarray:
+    if size is None:
+        return values
+    if size < len(values):
+        raise ValueError(f"plan_quotes: pad_to = {size}, but there are {len(values)} quotes")
+    return np.concatenate([values, np.repeat(values[:1], size - len(values), axis=0)])
+
+
+def _concrete(values) -> np.ndarray | None:
+    """The values as NumPy, or None where they are being traced."""
+    return None if isinstance(values, jax.core.Tracer) else np.asarray(values, dtype=float)

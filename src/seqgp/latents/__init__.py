@@ -1,0 +1,1 @@
+"""How a step's conditional prior is represented: dense, on a grid of shared inputs, on knots."""

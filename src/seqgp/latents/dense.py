@@ -1,0 +1,97 @@
+"""The dense representation: any kernel, any inputs, one Cholesky factor of the stacked window per proposal."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from seqgp.latents.operators import Events, Triangular, root_with_jitter, solve_lower
+from seqgp.latents.protocol import Observe, Sites
+from seqgp.models.kernels import Parameters, Separable, within
+
+
+class DenseGeometry(NamedTuple):
+    """Distances between all sites of window and present, and which of them are real."""
+
+    time: Any
+    space: Any
+    mask: Bool[Array, "n"]
+    blocks: int
+    present: int
+
+
+class DenseConditional(NamedTuple):
+    """``m_t = L_21 L_11⁻¹ f_w`` and ``L_t = L_22``: nothing else needs to be factored."""
+
+    root: Triangular  # L_22
+    cross: Float[Array, "S n"]  # L_21
+    window: Float[Array, "n n"]  # L_11
+    events: Events
+
+    def mean(self, window: Float[Array, "tau S"]) -> Float[Array, "S"]:
+        """The mean of the present given the window."""
+        return self.mean_columns(window.reshape(-1))
+
+    def mean_columns(self, window: Float[Array, "n k"]) -> Float[Array, "S k"]:
+        """The same for many windows, one in each column."""
+        if window.shape[0] == 0:
+            return jnp.zeros((self.cross.shape[0], *window.shape[1:]))
+        return self.cross @ solve_lower(self.window, window)
+
+    def mean_transpose(self, v: Float[Array, "S *k"]) -> Float[Array, "n *k"]:
+        """The transpose of the map from the window to the mean."""
+        return solve_lower(self.window, self.cross.T @ v, transpose=True)
+
+
+class Dense(eqx.Module):
+    """The latent at the data's own inputs: exact for any kernel; ``O((tau+1)³ N³)`` per proposal."""
+
+    @property
+    def name(self) -> str:  # noqa: D102
+        return "dense"
+
+    def sites(self, x: np.ndarray, size: int) -> Sites:  # noqa: D102
+        extra = size - len(x)
+        padded = np.concatenate([x, np.repeat(x[-1:], extra, axis=0)])
+        return Sites(padded, np.arange(size) < len(x), Observe())
+
+    def geometry(self, kernel: Separable, times, x, mask, present: int) -> DenseGeometry:  # noqa: D102
+        flat = x.reshape(-1, x.shape[-1])
+        return DenseGeometry(
+            time=kernel.time.prepare(times[:, None], times[:, None]),
+            space=kernel.space.prepare(flat, flat),
+            mask=mask.reshape(-1),
+            blocks=x.shape[0],
+            present=present,
+        )
+
+    def conditional(  # noqa: D102
+        self, kernel: Separable, geometry: DenseGeometry, parameters: Parameters, jitter: tuple[float, ...]
+    ) -> DenseConditional:
+        variance = parameters["scale"] ** 2
+        covariance = variance * stacked_covariance(kernel, geometry, parameters)
+        # A padded site is independent of everything: its row is that of the identity.
+        both = geometry.mask[:, None] & geometry.mask[None, :]
+        covariance = jnp.where(both, covariance, variance * jnp.eye(covariance.shape[0]))
+        root, events = root_with_jitter(covariance, variance, jitter)
+        split = covariance.shape[0] // geometry.blocks * (geometry.blocks - geometry.present)
+        return DenseConditional(
+            Triangular(root[split:, split:]), root[split:, :split], root[:split, :split], events
+        )
+
+
+def stacked_covariance(
+    kernel: Separable, geometry: DenseGeometry, parameters: Parameters
+) -> Float[Array, "n n"]:
+    """Unit-variance covariance over the blocks of sites, one block a time."""
+    time = kernel.time.covariance(geometry.time, within(parameters, "time"))
+    space = kernel.space.covariance(geometry.space, within(parameters, "space"))
+    blocks, n = geometry.blocks, space.shape[0]
+    if blocks == 1:
+        return space * time[0, 0]
+    size = n // blocks
+    return (space.reshape(blocks, size, blocks, size) * time[:, None, :, None]).reshape(n, n)

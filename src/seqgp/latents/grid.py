@@ -1,0 +1,163 @@
+"""Shared inputs: the conditional prior is a scalar times the space prior, a Kronecker product on product grids."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.lax.linalg import cholesky
+from jaxtyping import Array, Bool, Float
+
+from seqgp.latents.operators import Events, Kronecker, root_with_jitter, solve_lower
+from seqgp.latents.protocol import Observe, Sites
+from seqgp.models.errors import DataError
+from seqgp.models.kernels import Parameters, Separable, within
+
+
+class GridGeometry(NamedTuple):
+    """Squared differences in time, and in space along each axis (or over all sites)."""
+
+    time: Any
+    space: tuple[Any, ...]
+    known: Bool[Array, "tau"]
+
+
+class GridConditional(NamedTuple):
+    """``m_t = Σ w_s f_s`` and ``L_t = √c · scale · chol(K_space)``."""
+
+    root: Kronecker
+    weights: Float[Array, "tau"]
+    events: Events
+
+    def mean(self, window: Float[Array, "tau S"]) -> Float[Array, "S"]:
+        """The mean of the present given the window."""
+        return self.weights @ window
+
+    def mean_columns(self, window: Float[Array, "n k"]) -> Float[Array, "S k"]:
+        """The same for many windows, one in each column."""
+        tau = self.weights.shape[0]
+        if tau == 0:
+            return jnp.zeros((self._size(), window.shape[1]))
+        return jnp.tensordot(self.weights, window.reshape(tau, -1, window.shape[1]), axes=1)
+
+    def _size(self) -> int:
+        size = 1
+        for root in self.root.roots:
+            size *= root.shape[0]
+        return size
+
+
+class SharedInputs(eqx.Module):
+    """What representations on fixed sites have in common: the conditional prior.
+
+    ``axes`` are the sites' coordinates along each dimension where they form a product grid and the kernel is a
+    product, otherwise ``None``.
+    """
+
+    points: np.ndarray  # (S, D), in the order of the grid
+    axes: tuple[np.ndarray, ...] | None
+
+    def geometry(self, kernel: Separable, times, x, mask, present: int) -> GridGeometry:  # noqa: D102
+        if present != 1:
+            raise ValueError("a representation with shared inputs has one present block")
+        time = kernel.time.prepare(times[:, None], times[:, None])
+        if self.axes is None:
+            points = jnp.asarray(self.points)
+            space = (kernel.space.prepare(points, points),)
+        else:
+            space = tuple(
+                _factor(kernel, d, len(self.axes))[0].prepare(
+                    jnp.asarray(axis)[:, None], jnp.asarray(axis)[:, None]
+                )
+                for d, axis in enumerate(self.axes)
+            )
+        return GridGeometry(time, space, mask.any(axis=1)[:-present])
+
+    def conditional(  # noqa: D102
+        self, kernel: Separable, geometry: GridGeometry, parameters: Parameters, jitter: tuple[float, ...]
+    ) -> GridConditional:
+        weights, gain = time_conditional(kernel, geometry, parameters, jitter[0])
+        space = within(parameters, "space")
+        one = jnp.ones(())
+        roots, events = [], Events.none()
+        for d, prepared in enumerate(geometry.space):
+            if self.axes is None:
+                matrix = kernel.space.covariance(prepared, space)
+            else:
+                factor, choose = _factor(kernel, d, len(self.axes))
+                matrix = factor.covariance(prepared, choose(space))
+            root, happened = root_with_jitter(matrix, one, jitter)
+            roots.append(root)
+            events = events + happened
+        return GridConditional(Kronecker(parameters["scale"] * gain, tuple(roots)), weights, events)
+
+
+def time_conditional(kernel: Separable, geometry: GridGeometry, parameters: Parameters, jitter: float):
+    """Weights of the window's times and the standard deviation of what is new, from the time kernel alone."""
+    covariance = kernel.time.covariance(geometry.time, within(parameters, "time"))
+    known = jnp.append(geometry.known, True)
+    covariance = jnp.where(known[:, None] & known[None, :], covariance, jnp.eye(len(known)))
+    root = cholesky(covariance + jitter * jnp.eye(len(known)), symmetrize_input=False)
+    tau = len(known) - 1
+    weights = solve_lower(root[:tau, :tau], root[tau, :tau], transpose=True)
+    return weights, root[tau, tau]
+
+
+def _factor(kernel: Separable, axis: int, dimension: int):
+    found = kernel.space.along(axis, dimension)
+    if found is None:
+        raise TypeError("not a product kernel")
+    return found
+
+
+def is_product(kernel: Separable, dimension: int) -> bool:
+    """Whether the space kernel is a product over the axes."""
+    return all(kernel.space.along(axis, dimension) is not None for axis in range(dimension))
+
+
+def grid_axes(x: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarray] | None:
+    """The axes of the product grid that the rows of ``x`` form (in any order), and each row's place in it."""
+    axes, places = zip(*(np.unique(column, return_inverse=True) for column in x.T))
+    shape = tuple(len(axis) for axis in axes)
+    if int(np.prod(shape)) != len(x):
+        return None
+    flat = np.ravel_multi_index(places, shape)
+    return (axes, flat) if len(np.unique(flat)) == len(x) else None
+
+
+class Grid(eqx.Module):
+    """Shared inputs: ``x`` is the same at every step. Exact; on a product grid a Kronecker product.
+
+    Missing data stay NaN in ``y``.
+    """
+
+    def resolve(self, kernel: Separable, x: np.ndarray) -> SharedGrid:
+        """The representation for these inputs."""
+        found = grid_axes(x) if x.shape[1] > 1 else None
+        if found is None or not is_product(kernel, x.shape[1]):
+            return SharedGrid(points=x, axes=None, order=np.arange(len(x)))
+        axes, place = found
+        points = np.empty_like(x)
+        points[place] = x
+        return SharedGrid(points=points, axes=axes, order=place)
+
+
+class SharedGrid(SharedInputs):
+    """:class:`Grid`, resolved for the inputs of a run."""
+
+    order: np.ndarray  # for each row of x, its site
+
+    @property
+    def name(self) -> str:  # noqa: D102
+        return "grid" if self.axes is None else "grid (Kronecker)"
+
+    def sites(self, x: np.ndarray, size: int) -> Sites:  # noqa: D102
+        if x.shape != self.points.shape or not np.array_equal(x, self.points[self.order]):
+            raise DataError(
+                f"Grid: x of shape {x.shape} is not the x of the first snapshot (shape {self.points.shape}); "
+                "inputs that change need latent=seqgp.Dense() or seqgp.Knots(…); missing data stay NaN in y"
+            )
+        straight = np.array_equal(self.order, np.arange(len(x)))
+        return Sites(self.points, np.ones(len(x), bool), Observe(index=None if straight else self.order))

@@ -1,0 +1,108 @@
+"""Square roots of covariance matrices as linear operators: applied, transposed, solved.
+
+Vectors are ``(S,)`` or columns of ``(S, k)``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax.lax.linalg import cholesky, triangular_solve
+from jaxtyping import Array, Bool, Float, Int
+
+
+def solve_lower(
+    root: Float[Array, "n n"], v: Float[Array, "n *k"], transpose: bool = False
+) -> Float[Array, "n *k"]:
+    """``root⁻¹ v`` for a lower triangular root, or ``root⁻ᵀ v``."""
+    columns = v if v.ndim == 2 else v[:, None]
+    solution = triangular_solve(root, columns, left_side=True, lower=True, transpose_a=transpose)
+    return solution if v.ndim == 2 else solution[:, 0]
+
+
+class Events(NamedTuple):
+    """What happened to the factorisations of a proposal: counts, to be added up."""
+
+    not_positive_definite: Int[Array, ""]
+    jitter_raised: Int[Array, ""]
+
+    @classmethod
+    def none(cls) -> Events:
+        """No event."""
+        return cls(jnp.zeros((), int), jnp.zeros((), int))
+
+    def __add__(self, other):  # type: ignore[override]
+        """Counts added up."""
+        return Events(*(a + b for a, b in zip(self, other)))
+
+
+class Triangular(NamedTuple):
+    """A lower triangular root."""
+
+    root: Float[Array, "S S"]
+
+    def apply(self, v):  # noqa: D102
+        return self.root @ v
+
+    def transpose(self, v):  # noqa: D102
+        return self.root.T @ v
+
+    def solve(self, v):  # noqa: D102
+        return solve_lower(self.root, v)
+
+
+class Kronecker(NamedTuple):
+    """``gain · (A ⊗ B ⊗ …)`` of lower triangular roots; with one factor, a scaled triangular root."""
+
+    gain: Float[Array, ""]
+    roots: tuple[Float[Array, "m m"], ...]
+
+    def apply(self, v):  # noqa: D102
+        return self.gain * self._each(v, lambda root, block: root @ block)
+
+    def transpose(self, v):  # noqa: D102
+        return self.gain * self._each(v, lambda root, block: root.T @ block)
+
+    def solve(self, v):  # noqa: D102
+        return self._each(v, solve_lower) / self.gain
+
+    def _each(self, v, operation):
+        """Apply an operation along every axis of the grid in turn."""
+        if len(self.roots) == 1:
+            return operation(self.roots[0], v)
+        shape = tuple(root.shape[0] for root in self.roots)
+        columns = v.shape[1:]
+        for axis, root in enumerate(self.roots):
+            block = jnp.moveaxis(v.reshape(shape + columns), axis, 0)
+            moved = operation(root, block.reshape(shape[axis], -1)).reshape(block.shape)
+            v = jnp.moveaxis(moved, 0, axis).reshape((-1, *columns))
+        return v
+
+
+def root_with_jitter(
+    covariance: Float[Array, "n n"], unit: Float[Array, ""], ladder: tuple[float, ...]
+) -> tuple[Float[Array, "n n"], Events]:
+    """The Cholesky factor with the first jitter of the ladder that works; NaN where none does.
+
+    The jitter is relative to ``unit``. Which one is taken depends on the matrix alone, so the prior stays a
+    deterministic function of the parameters.
+    """
+    n = covariance.shape[0]
+
+    def attempt(jitter: float):
+        return cholesky(covariance + jitter * unit * jnp.eye(n), symmetrize_input=False)
+
+    root = attempt(ladder[0])
+    level = jnp.zeros((), int)
+    failed = _failed(root)
+    for jitter in ladder[1:]:
+        # `where` and not `cond`: under vmap both would run anyway, and ladders are short.
+        root = jnp.where(failed, attempt(jitter), root)
+        level = level + failed.astype(int)
+        failed = _failed(root)
+    return root, Events(failed.astype(int), jnp.minimum(level, 1))
+
+
+def _failed(root: Float[Array, "n n"]) -> Bool[Array, ""]:
+    return ~jnp.isfinite(root[-1, -1])

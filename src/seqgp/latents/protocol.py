@@ -1,0 +1,83 @@
+"""The protocol of a representation: what a step needs to know of the latent's prior.
+
+The latent lives on *sites*. For given kernel parameters, a representation gives the prior of the sites of the
+present given those of the window: a linear mean and a square root of the covariance. The likelihood sees the latent
+at the data, through ``observe``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from seqgp.latents.operators import Events
+from seqgp.models.kernels import Parameters, Separable
+
+
+class Root(Protocol):
+    """A square root of a covariance matrix."""
+
+    def apply(self, v: Float[Array, "S *k"]) -> Float[Array, "S *k"]: ...  # noqa: D102
+    def transpose(self, v: Float[Array, "S *k"]) -> Float[Array, "S *k"]: ...  # noqa: D102
+    def solve(self, v: Float[Array, "S *k"]) -> Float[Array, "S *k"]: ...  # noqa: D102
+
+
+class Conditional(Protocol):
+    """The prior of the present's sites given the window's, at one value of the kernel's parameters."""
+
+    @property
+    def root(self) -> Root: ...  # noqa: D102
+    @property
+    def events(self) -> Events: ...  # noqa: D102
+    def mean(self, window: Float[Array, "tau S"]) -> Float[Array, "S"]: ...  # noqa: D102
+
+
+class Sites(NamedTuple):
+    """Where the latent lives at one time, and how the data see it."""
+
+    x: np.ndarray  # (S, D)
+    mask: np.ndarray  # (S,): False where a site is only padding
+    observe: Observe
+
+
+class Observe(NamedTuple):
+    """From the sites to the data: a choice of sites, or interpolation from them."""
+
+    index: np.ndarray | None = None
+    weights: np.ndarray | None = None
+
+    def __call__(self, sites: Float[Array, "S"]) -> Float[Array, "N"]:
+        """The latent at the data."""
+        if self.weights is not None:
+            return self.weights @ sites
+        return sites if self.index is None else sites[self.index]
+
+
+class Latent(Protocol):
+    """A representation, resolved for a model and the first snapshot."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+    def sites(self, x: np.ndarray, size: int) -> Sites:
+        """The sites for data at ``x``, padded to ``size`` data points where the representation can."""
+        ...
+
+    def geometry(
+        self,
+        kernel: Separable,
+        times: Float[Array, "B"],
+        x: Float[Array, "B S D"],
+        mask: Bool[Array, "B S"],
+        present: int,
+    ) -> Any:
+        """What depends on the inputs alone; the last ``present`` blocks of sites are the present."""
+        ...
+
+    def conditional(
+        self, kernel: Separable, geometry: Any, parameters: Parameters, jitter: tuple[float, ...]
+    ) -> Any:
+        """The prior of the present's sites given the window's: a :class:`Conditional`."""
+        ...

@@ -1,0 +1,116 @@
+"""Elliptical slice sampling (Murray, Adams & MacKay 2010), for targets ``N(v; 0, C) · exp(log_density(v))``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from seqgp.latents.operators import Events
+
+Tree = TypeVar("Tree")
+Kept = TypeVar("Kept")
+
+MAX_SHRINKS = 100
+
+
+class SliceInfo(NamedTuple):
+    """What one or several slices cost: counts, to be added up."""
+
+    updates: Int[Array, ""]
+    evaluations: Int[Array, ""]
+    capped: Int[Array, ""]
+    events: Events
+
+    def __add__(self, other):  # type: ignore[override]
+        """Counts added up."""
+        return jax.tree.map(jnp.add, self, other)
+
+
+class Evaluation(NamedTuple):
+    """A proposal evaluated: its log density, what is worth keeping if it is accepted, and what happened."""
+
+    log_density: Float[Array, ""]
+    kept: Any
+    events: Events
+
+
+class _Loop(NamedTuple):
+    key: Key[Array, ""]
+    low: Float[Array, ""]
+    high: Float[Array, ""]
+    angle: Float[Array, ""]
+    evaluation: Evaluation
+    accepted: Bool[Array, ""]
+    shrinks: Int[Array, ""]
+
+
+def elliptical_slice(
+    key: Key[Array, ""],
+    current: Tree,
+    ellipse: Tree,
+    start: Evaluation,
+    evaluate: Callable[[Tree], Evaluation],
+    max_shrinks: int = MAX_SHRINKS,
+) -> tuple[Tree, Evaluation, SliceInfo]:
+    """One update of ``v``, centred at zero.
+
+    A proposal is accepted only where its log density exceeds the level, so NaN never is. At the cap the current
+    value is kept, and the event is counted.
+
+    Args:
+        key: a random key.
+        current: the centred value, a tree of arrays (a vector and its linear images, say).
+        ellipse: a draw from ``N(0, C)``, in the same form: the root of ``C`` is the caller's.
+        start: the evaluation of the current value.
+        evaluate: the log density of a centred value, the Gaussian not counted.
+        max_shrinks: how often the bracket may shrink.
+
+    Returns:
+        The new centred value, its evaluation, and what the slice cost.
+    """
+    key_level, key_angle, key_loop = jax.random.split(key, 3)
+    level = start.log_density + jnp.log(jax.random.uniform(key_level, dtype=start.log_density.dtype))
+    angle = jax.random.uniform(key_angle, dtype=level.dtype, maxval=2 * jnp.pi)
+
+    def propose(angle):
+        return jax.tree.map(lambda v, e: v * jnp.cos(angle) + e * jnp.sin(angle), current, ellipse)
+
+    def unfinished(loop: _Loop):
+        return ~loop.accepted & (loop.shrinks <= max_shrinks)
+
+    def shrink(loop: _Loop) -> _Loop:
+        evaluation = evaluate(propose(loop.angle))
+        accepted = evaluation.log_density > level
+        low = jnp.where(loop.angle < 0, loop.angle, loop.low)
+        high = jnp.where(loop.angle < 0, loop.high, loop.angle)
+        key_next, key_angle = jax.random.split(loop.key)
+        drawn = jax.random.uniform(key_angle, dtype=level.dtype, minval=low, maxval=high)
+        events = loop.evaluation.events + evaluation.events
+        return _Loop(
+            key=key_next,
+            low=low,
+            high=high,
+            angle=jnp.where(accepted, loop.angle, drawn),
+            evaluation=evaluation._replace(events=events),
+            accepted=accepted,
+            shrinks=loop.shrinks + 1,
+        )
+
+    first = _Loop(
+        key=key_loop,
+        low=angle - 2 * jnp.pi,
+        high=angle,
+        angle=angle,
+        evaluation=start._replace(events=Events.none()),
+        accepted=jnp.zeros((), bool),
+        shrinks=jnp.zeros((), int),
+    )
+    last = jax.lax.while_loop(unfinished, shrink, first)
+    value = jax.tree.map(lambda new, old: jnp.where(last.accepted, new, old), propose(last.angle), current)
+    kept = jax.tree.map(lambda new, old: jnp.where(last.accepted, new, old), last.evaluation, start)
+    info = SliceInfo(jnp.ones((), int), last.shrinks, (~last.accepted).astype(int), last.evaluation.events)
+    return value, kept, info

@@ -1,0 +1,162 @@
+"""The paper's set of updates: elliptical slices from the prior, and surrogate data slice sampling at the first time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from seqgp.mcmc.elliptical import SliceInfo
+from seqgp.mcmc.interweaving import interweave_mean
+from seqgp.mcmc.moves import move_latent, move_parameters
+from seqgp.mcmc.surrogate import move_kernel_with_surrogate
+from seqgp.mcmc.target import Position, Target, position_at
+from seqgp.mcmc.whitened import Whitened, whitened_at, whitened_shifted
+from seqgp.models.errors import SamplerError
+
+SweepInfo = dict[str, SliceInfo]
+
+
+class Sweeps(NamedTuple):
+    """How often each update is repeated in a sweep: the latent before, between and after the parameters; the mean."""
+
+    before: int = 5
+    between: int = 5
+    after: int = 1
+    mean: int = 1
+
+
+class PlainTuning(NamedTuple):
+    """What is found once and then frozen: the precision ``1/S`` of the surrogate data at each site."""
+
+    precision: Float[Array, "n"]
+
+
+class Plain(eqx.Module):
+    """Updates that need no derivative of the likelihood.
+
+    Args:
+        sweeps: repetitions of the updates in a step, ``(before, between, after)`` or :class:`Sweeps`.
+        kernel: how the kernel's parameters move in a step: at fixed ``nu`` (``"whitened"``, the paper's Algorithm 2),
+            or with surrogate data (``"surrogate"``: "in doubt, one may always apply SDSS").
+        start: where the latent of a draw starts: a fresh draw of its conditional prior (``"prior"``, the paper's), or
+            the whitened coordinates of the chain's last draw (``"warm"``).
+        initial: repetitions for the initial sample, whose kernel update is always SDSS.
+        surrogate: the standard deviation of the surrogate data; found from the likelihood's curvature by default.
+    """
+
+    sweeps: Sweeps = eqx.field(static=True)
+    kernel: str = eqx.field(static=True)
+    start: str = eqx.field(static=True)
+    initial: Sweeps = eqx.field(static=True)
+    surrogate: float | None = eqx.field(static=True)
+
+    def __init__(
+        self,
+        sweeps: Sweeps | tuple[int, ...] = (5, 5, 1),
+        kernel: Literal["whitened", "surrogate"] = "whitened",
+        start: Literal["prior", "warm"] = "warm",
+        initial: Sweeps | tuple[int, ...] = (3, 0, 1),
+        surrogate: float | None = None,
+    ):
+        self.sweeps, self.initial = _as_sweeps(sweeps, "sweeps"), _as_sweeps(initial, "initial")
+        self.kernel = _one_of(kernel, ("whitened", "surrogate"), "Plain: kernel")
+        self.start = _one_of(start, ("prior", "warm"), "Plain: start")
+        if surrogate is not None and not surrogate > 0:
+            raise SamplerError(f"Plain: surrogate = {surrogate} is not a positive standard deviation")
+        self.surrogate = surrogate
+
+    @property
+    def name(self) -> str:  # noqa: D102
+        return "plain"
+
+    def chart_at(self, target: Target, z: Float[Array, "d"], tuning: PlainTuning) -> Whitened:
+        """The coordinates that a chain of these updates lives in."""
+        return whitened_at(target, z)
+
+    def settle(
+        self, key: Key[Array, ""], target: Target, position: Position, tuning: PlainTuning
+    ) -> Position:
+        """The position carried over to the target of the next draw, whose kernel parameters are the old ones."""
+        chart = whitened_shifted(target, position.chart, position.z)
+        nu = position.nu
+        if self.start == "prior":
+            nu = jax.random.normal(key, nu.shape, nu.dtype)
+        return position_at(target, position.z, nu, chart)
+
+    def sweep(
+        self, key: Key[Array, ""], target: Target, position: Position, tuning: PlainTuning, first: bool
+    ) -> tuple[Position, SweepInfo]:
+        """Algorithm 2 for one draw, or one iteration of the initial chain (``first``)."""
+        sweeps = self.initial if first else self.sweeps
+        keys = jax.random.split(key, 6)
+        info: SweepInfo = {}
+
+        def latent(key, position, times):
+            return repeat(key, lambda k, p: move_latent(k, target, p), position, times)
+
+        position = _tally(info, "latent", latent(keys[0], position, sweeps.before))
+        if target.kernel is not None:
+            if first or self.kernel == "surrogate":
+                moved = move_kernel_with_surrogate(keys[1], target, position, tuning.precision)
+            else:
+                moved = move_parameters(
+                    keys[1], target, position, target.kernel, lambda z: whitened_at(target, z)
+                )
+            position = _tally(info, "kernel", moved)
+            position = _tally(info, "latent", latent(keys[2], position, sweeps.between))
+        if target.level is not None:
+            moved = repeat(keys[3], lambda k, p: interweave_mean(k, target, p), position, sweeps.mean)
+            position = _tally(info, "mean", moved)
+        if target.likelihood is not None:
+            chart = position.chart
+            moved = move_parameters(
+                keys[4], target, position, target.likelihood, lambda z: whitened_shifted(target, chart, z)
+            )
+            position = _tally(info, "likelihood", moved)
+        position = _tally(info, "latent", latent(keys[5], position, sweeps.after))
+        return position, info
+
+
+def repeat(
+    key: Key[Array, ""], move: Callable[..., tuple[Position, SliceInfo]], position: Position, times: int
+) -> tuple[Position, SliceInfo | None]:
+    """A move, several times; compiled once."""
+    if times == 0:
+        return position, None
+    if times == 1:
+        return move(key, position)
+
+    def body(carry, key):
+        moved, info = move(key, carry)
+        return moved, info
+
+    position, infos = jax.lax.scan(body, position, jax.random.split(key, times))
+    return position, jax.tree.map(jnp.sum, infos)
+
+
+def _tally(info: SweepInfo, name: str, moved: tuple[Position, SliceInfo | None]) -> Position:
+    position, happened = moved
+    if happened is not None:
+        info[name] = info[name] + happened if name in info else happened
+    return position
+
+
+def _as_sweeps(value: Any, name: str) -> Sweeps:
+    try:
+        sweeps = Sweeps(*(int(n) for n in value))
+    except TypeError as error:
+        raise SamplerError(f"Plain: {name} = {value!r}: expected (before, between, after)") from error
+    if min(sweeps) < 0 or sweeps.before + sweeps.between + sweeps.after == 0:
+        raise SamplerError(f"Plain: {name} = {value!r}: numbers of repetitions, at least one of the latent")
+    return sweeps
+
+
+def _one_of(value: str, choices: tuple[str, ...], where: str) -> str:
+    if value not in choices:
+        raise SamplerError(f"{where} = {value!r}: expected {' or '.join(map(repr, choices))}")
+    return value

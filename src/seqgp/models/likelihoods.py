@@ -1,0 +1,140 @@
+"""Likelihoods: a function from the latent level to a NumPyro distribution of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from jaxtyping import Array, Bool, Float
+
+from seqgp.models.errors import DataError, ModelError
+from seqgp.models.priors import Slot, as_slot
+
+
+class Likelihood(eqx.Module):
+    """``y ~ function(f, context, **parameters)``, where ``f`` is the level ``f_t + mean`` at the snapshot's inputs.
+
+    The function returns a NumPyro distribution of the shape of ``y``; it may use all of ``f`` at once (a solver of a
+    differential equation, say), and ``y`` need not have as many elements as ``x`` has rows.
+
+    Args:
+        function: from ``(f, context, **parameters)`` to a distribution.
+        pointwise: whether element ``i`` of the distribution depends on ``f[i]`` and row ``i`` of the context alone.
+            Snapshots of changing size then share one compilation.
+        **priors: the parameters, each a number or a prior.
+    """
+
+    function: Callable[..., dist.Distribution] = eqx.field(static=True)
+    priors: dict[str, Slot]
+    pointwise: bool = eqx.field(static=True)
+
+    def __init__(
+        self, function: Callable[..., dist.Distribution], *, pointwise: bool = False, **priors: Slot
+    ):
+        if not callable(function):
+            raise ModelError(f"Likelihood: expected a function, got {type(function).__name__}")
+        self.function = function
+        self.pointwise = pointwise
+        self.priors = {name: as_slot(value, f"Likelihood: {name}") for name, value in priors.items()}
+
+    def distribution(
+        self, level: Float[Array, "N"], context: Any, parameters: dict[str, Any]
+    ) -> dist.Distribution:
+        """The distribution of the data at this level."""
+        return self.function(level, context, **{name: parameters[name] for name in self.priors})
+
+    def log_prob(
+        self,
+        level: Float[Array, "N"],
+        y: Float[Array, "*data"],
+        missing: Bool[Array, "*data"],
+        context: Any,
+        parameters: dict[str, Any],
+    ) -> Float[Array, ""]:
+        """The log density of the observed elements of ``y``; what is missing drops out."""
+        distribution = self.distribution(level, context, parameters)
+        return masked_log_prob(distribution, y, missing)
+
+
+def masked_log_prob(distribution: dist.Distribution, y: Array, missing: Array) -> Array:
+    """The log density of the observed elements; the missing ones must hold a value in the support."""
+    log_prob = distribution.log_prob(y)
+    if distribution.event_shape:
+        return jnp.sum(log_prob)
+    return jnp.sum(jnp.where(missing, 0.0, log_prob))
+
+
+def fill_missing(y: Float[np.ndarray, "*data"]) -> tuple[np.ndarray, np.ndarray]:
+    """``y`` with every NaN replaced by an observed value (which the support contains), and where they were."""
+    missing = np.isnan(y)
+    observed = y[~missing]
+    filled = np.where(missing, observed.flat[0] if observed.size else 1.0, y)
+    return filled, missing
+
+
+def check_distribution(distribution: Any, y: np.ndarray) -> None:
+    """Raise unless the likelihood returned a distribution of the shape of ``y``."""
+    if not isinstance(distribution, dist.Distribution):
+        raise ModelError(
+            f"likelihood returned {type(distribution).__name__}, expected a NumPyro distribution "
+            "(numpyro.distributions.Normal(f, noise), say)"
+        )
+    shape = distribution.shape()
+    if shape != y.shape:
+        raise ModelError(f"likelihood returned a distribution of shape {shape}, but y has shape {y.shape}")
+    if distribution.event_shape and np.isnan(y).any():
+        raise DataError(
+            f"y has missing values, but the likelihood's {type(distribution).__name__} is joint over elements "
+            f"(event_shape {distribution.event_shape}), so they cannot drop out; leave them out of y instead"
+        )
+
+
+def _gaussian(f, context, noise):
+    return dist.Normal(f, noise)
+
+
+def _student(f, context, noise, df):
+    return dist.StudentT(df, f, noise)
+
+
+def _poisson(f, context):
+    exposure = 1.0 if context is None else context["exposure"]
+    return dist.Poisson(exposure * jnp.exp(f))
+
+
+def _bernoulli(f, context):
+    return dist.Bernoulli(logits=f)
+
+
+class Gaussian(Likelihood):
+    """``y ~ N(f, noise²)`` at each input; ``noise`` is a standard deviation."""
+
+    def __init__(self, noise: Slot):
+        super().__init__(_gaussian, pointwise=True, noise=noise)
+        if isinstance(self.priors["noise"], float) and self.priors["noise"] <= 0:
+            raise ModelError(f"Gaussian: noise = {self.priors['noise']} is not positive")
+
+
+class StudentT(Likelihood):
+    """``y ~ f + noise · t(df)`` at each input: Gaussian noise with outliers."""
+
+    def __init__(self, noise: Slot, df: Slot = 4.0):
+        super().__init__(_student, pointwise=True, noise=noise, df=df)
+
+
+class Poisson(Likelihood):
+    """Counts with rate ``exp(f)``, times ``context["exposure"]`` where there is a context."""
+
+    def __init__(self):
+        super().__init__(_poisson, pointwise=True)
+
+
+class Bernoulli(Likelihood):
+    """Zeros and ones with log odds ``f``."""
+
+    def __init__(self):
+        super().__init__(_bernoulli, pointwise=True)

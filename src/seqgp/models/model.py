@@ -1,0 +1,198 @@
+"""A model: kernel, mean, likelihood, and the one Gaussian vector ``z`` behind all its parameters."""
+
+from __future__ import annotations
+
+import hashlib
+import types
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from seqgp.models.errors import ModelError
+from seqgp.models.kernels import Separable
+from seqgp.models.likelihoods import Likelihood
+from seqgp.models.priors import Prior, Slot, as_entry
+
+
+class Layout(NamedTuple):
+    """Where the entries of ``z`` belong: index arrays of the blocks."""
+
+    kernel: np.ndarray  # kappa
+    time: np.ndarray  # the part of kappa that belongs to the time kernel
+    mean: np.ndarray  # mu: one entry, or none
+    likelihood: np.ndarray  # alpha
+
+
+class Model(eqx.Module):
+    """A latent Gaussian process seen through a likelihood.
+
+    Args:
+        kernel: the covariance of the latent process.
+        likelihood: the distribution of the data given the level ``f + mean``.
+        mean: the mean level: a number or a prior.
+        jitter: what is added to the diagonal of covariance matrices, relative to ``scale²``. Several increasing
+            values are tried in turn where a matrix is not positive definite; with one, the proposal is rejected.
+    """
+
+    kernel: Separable
+    likelihood: Likelihood
+    mean: Slot
+    jitter: tuple[float, ...] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        kernel: Separable,
+        likelihood: Likelihood,
+        mean: Slot = 0.0,
+        jitter: float | Sequence[float] = 1e-8,
+    ):
+        if not isinstance(kernel, Separable):
+            raise ModelError(
+                f"Model: kernel must be seqgp.Separable(time, space, scale), got {type(kernel).__name__}"
+            )
+        if not isinstance(likelihood, Likelihood):
+            raise ModelError(f"Model: likelihood must be a seqgp.Likelihood, got {type(likelihood).__name__}")
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.mean = as_entry(mean, "Model: mean")
+        ladder = tuple(float(j) for j in (jitter if isinstance(jitter, Sequence) else (jitter,)))
+        if not ladder or min(ladder) <= 0 or list(ladder) != sorted(set(ladder)):
+            raise ModelError(
+                f"Model: jitter = {jitter} must be a positive number, or an increasing list of them"
+            )
+        self.jitter = ladder
+        taken = set(kernel.slots()) | {"mean"}
+        for name in likelihood.priors:
+            if name in taken:
+                raise ModelError(
+                    f"Likelihood: a parameter of the model is called {name!r} already; choose another name"
+                )
+
+    def slots(self) -> dict[str, Slot]:
+        """Every parameter by name, in the order of ``z``: kernel, mean, likelihood."""
+        return self.kernel.slots() | {"mean": self.mean} | self.likelihood.priors
+
+    def entries(self) -> list[tuple[str, Prior]]:
+        """The inferred entries, one per element of ``z``, with their names (``space.lengthscale[0]``)."""
+        found = []
+        for name, slot in self.slots().items():
+            if isinstance(slot, Prior):
+                found.append((name, slot))
+            elif isinstance(slot, tuple):
+                found += [(f"{name}[{i}]", entry) for i, entry in enumerate(slot) if isinstance(entry, Prior)]
+        return found
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the elements of ``z``."""
+        return [name for name, _ in self.entries()]
+
+    @property
+    def inferred(self) -> list[str]:
+        """The names of the parameters that are inferred, a vector-valued one once."""
+        return list(dict.fromkeys(name.split("[")[0] for name in self.names))
+
+    def layout(self) -> Layout:
+        """The blocks of ``z``."""
+        names = [name.split("[")[0] for name in self.names]
+        kernel = set(self.kernel.slots())
+
+        def where(test) -> np.ndarray:
+            return np.array([i for i, name in enumerate(names) if test(name)], dtype=int)
+
+        return Layout(
+            kernel=where(lambda name: name in kernel),
+            time=where(lambda name: name.startswith("time.")),
+            mean=where(lambda name: name == "mean"),
+            likelihood=where(lambda name: name in self.likelihood.priors),
+        )
+
+    def prior_of_z(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance of ``z`` before any data."""
+        priors = [prior for _, prior in self.entries()]
+        return np.array([p.loc for p in priors], dtype=float), np.diag(
+            np.array([p.scale**2 for p in priors], dtype=float)
+        )
+
+    def parameters(self, z: Float[Array, "d"]) -> dict[str, Any]:
+        """All parameters in natural units, the known ones included, at one ``z``."""
+        position = 0
+        values: dict[str, Any] = {}
+
+        def take(entry):
+            nonlocal position
+            if not isinstance(entry, Prior):
+                return jnp.asarray(entry)
+            position += 1
+            return entry.value(z[position - 1])
+
+        for name, slot in self.slots().items():
+            values[name] = (
+                jnp.stack([take(entry) for entry in slot]) if isinstance(slot, tuple) else take(slot)
+            )
+        return values
+
+    def natural(self, z: Float[Array, "draws d"]) -> dict[str, Array]:
+        """The inferred parameters in natural units for many draws."""
+        values = jax.vmap(self.parameters)(z)
+        return {name: values[name] for name in self.inferred}
+
+    def fingerprint(self) -> dict[str, str]:
+        """What identifies the model, part by part: equal for equal models, also in another process."""
+        return {
+            "kernel": describe(self.kernel),
+            "mean": describe(self.mean),
+            "likelihood": describe(self.likelihood),
+            "jitter": repr(self.jitter),
+        }
+
+
+def describe(part: Any) -> str:
+    """A text that says what a part of a model is: classes, numbers, and for functions a hash of their code."""
+    if isinstance(part, eqx.Module):
+        fields = ", ".join(
+            f"{name}={describe(value)}"
+            for name, value in vars(part).items()
+            if not isinstance(value, np.ndarray)
+        )
+        return f"{type(part).__name__}({fields})"
+    if isinstance(part, dict):
+        return "{" + ", ".join(f"{key}: {describe(value)}" for key, value in part.items()) + "}"
+    if isinstance(part, (list, tuple)):
+        return "(" + ", ".join(describe(value) for value in part) + ")"
+    if isinstance(part, types.FunctionType):
+        return f"{part.__qualname__}#{_code_hash(part)}"
+    if isinstance(part, types.MethodType):
+        return f"{describe(part.__self__)}.{describe(part.__func__)}"
+    if isinstance(part, (np.ndarray, jax.Array)):
+        array = np.asarray(part)
+        if array.size == 1:
+            return repr(array.item())
+        return f"array{array.shape}#{hashlib.sha256(array.tobytes()).hexdigest()[:12]}"
+    if isinstance(part, (int, float, str, bool, type(None))):
+        return repr(part)
+    parameters = getattr(part, "arg_constraints", None)
+    if isinstance(parameters, dict):  # a NumPyro distribution
+        inner = ", ".join(f"{name}={describe(getattr(part, name, None))}" for name in sorted(parameters))
+        return f"{type(part).__name__}({inner})"
+    return type(part).__name__
+
+
+def _code_hash(function: types.FunctionType) -> str:
+    code = function.__code__
+    digest = hashlib.sha256(code.co_code)
+    for constant in code.co_consts:
+        text = constant.co_code if isinstance(constant, types.CodeType) else repr(constant).encode()
+        digest.update(text)
+    digest.update(repr(code.co_names).encode())
+    for cell in function.__closure__ or ():
+        try:
+            digest.update(describe(cell.cell_contents).encode())
+        except ValueError:  # an empty cell
+            continue
+    return digest.hexdigest()[:12]

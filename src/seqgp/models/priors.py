@@ -1,0 +1,252 @@
+"""Priors as deterministic transforms of a Gaussian: ``theta = value(z)``, ``z ~ N(loc, scale²)``.
+
+Every parameter of a model is a number (known) or a prior (inferred). Because each prior is a transform
+of a Gaussian, all parameters together are one Gaussian vector ``z``, and slices on ellipses apply to them.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from jaxtyping import Array, Float
+from numpyro.distributions.transforms import biject_to
+from scipy.special import log_ndtr
+from scipy.stats import norm
+
+from seqgp.models.errors import ModelError
+
+
+class Prior(eqx.Module):
+    """A transform of ``z ~ N(loc, scale²)``; subclasses say which, and have ``loc`` and ``scale``."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def loc(self) -> float: ...  # noqa: D102
+        @property
+        def scale(self) -> float: ...  # noqa: D102
+
+    def value(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The parameter in natural units at ``z``."""
+        raise NotImplementedError
+
+    def through(self, function: Callable[[Array], Array]) -> Through:
+        """This prior passed through a monotone function: the parameter is ``function(value(z))``."""
+        return Through(self, function)
+
+
+class ScaledSigmoid(Prior):
+    """``low + (high − low) / (1 + exp(−z))`` with ``z ~ N(loc, scale²)``: the paper's choice (eq. 9)."""
+
+    low: float
+    high: float
+    loc: float = 0.0
+    scale: float = 1.5
+
+    def __check_init__(self):
+        for name in ("low", "high", "loc", "scale"):
+            if not np.isfinite(getattr(self, name)):
+                raise ModelError(f"ScaledSigmoid: {name} = {getattr(self, name)} is not finite")
+        if not self.low < self.high:
+            raise ModelError(f"ScaledSigmoid: low = {self.low} is not below high = {self.high}")
+        if not self.scale > 0:
+            raise ModelError(f"ScaledSigmoid: scale = {self.scale} is not positive")
+
+    def value(self, z):  # noqa: D102
+        return self.low + (self.high - self.low) * jax.nn.sigmoid(z)
+
+
+class Through(Prior):
+    """A prior passed through a monotone function, whose value is the function's."""
+
+    prior: Prior
+    function: Callable[[Array], Array] = eqx.field(static=True)
+
+    def __check_init__(self):
+        if not callable(self.function):
+            raise ModelError(f"through: expected a function, got {self.function!r}")
+
+    @property
+    def loc(self) -> float:
+        """The mean of the underlying ``z``."""
+        return self.prior.loc
+
+    @property
+    def scale(self) -> float:
+        """The standard deviation of the underlying ``z``."""
+        return self.prior.scale
+
+    def value(self, z):  # noqa: D102
+        return self.function(self.prior.value(z))
+
+
+class FromDistribution(Prior):
+    """``F⁻¹(Phi(z))`` with ``z ~ N(0, 1)``: any continuous one-dimensional distribution, exactly.
+
+    The quantile function is tabulated once, on the unconstrained scale of the distribution's support, with its
+    exact slope ``phi(z) / p(theta)`` at the nodes, and evaluated by cubic Hermite interpolation: accurate to 1e-10,
+    differentiable, and as cheap inside a compiled loop as a polynomial.
+    """
+
+    distribution: dist.Distribution
+    height: np.ndarray
+    slope: np.ndarray
+    loc: float = 0.0
+    scale: float = 1.0
+
+    reach = 8.0  # beyond, the unconstrained quantile continues along its last slope
+    nodes = 3201
+
+    def __init__(self, distribution: dist.Distribution):
+        _check_distribution(distribution)
+        self.distribution = distribution
+        z = np.linspace(-self.reach, self.reach, self.nodes)
+        self.height, self.slope = _tabulate(distribution, z)
+
+    def value(self, z):  # noqa: D102
+        step = 2 * self.reach / (self.nodes - 1)
+        inside = jnp.clip(z, -self.reach, self.reach)
+        cell = jnp.clip(((inside + self.reach) / step).astype(int), 0, self.nodes - 2)
+        s = (inside + self.reach) / step - cell
+        height, slope = jnp.asarray(self.height), jnp.asarray(self.slope) * step
+        left, right = height[cell], height[cell + 1]
+        unconstrained = (
+            (1 + 2 * s) * (1 - s) ** 2 * left
+            + s * (1 - s) ** 2 * slope[cell]
+            + s**2 * (3 - 2 * s) * right
+            + s**2 * (s - 1) * slope[cell + 1]
+        )
+        beyond = (z - inside) * jnp.where(z < 0, self.slope[0], self.slope[-1])
+        return biject_to(self.distribution.support)(unconstrained + beyond)
+
+
+def _check_distribution(distribution: dist.Distribution) -> None:
+    name = type(distribution).__name__
+    if distribution.event_shape or distribution.batch_shape:
+        shape = distribution.batch_shape + distribution.event_shape
+        raise ModelError(f"{name} of shape {shape} as a prior: expected one dimension; give a list of priors")
+    if distribution.support.is_discrete:
+        raise ModelError(f"{name} as a prior: only continuous distributions are transforms of a Gaussian")
+
+
+def _tabulate(distribution: dist.Distribution, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The quantile function on the unconstrained scale at the nodes ``z``, and its slope in ``z``."""
+    with jax.enable_x64(True):
+        to_support = biject_to(distribution.support)
+        w = _unconstrained_quantiles(distribution, to_support, z)
+        theta = to_support(jnp.asarray(w))
+        volume = to_support.log_abs_det_jacobian(jnp.asarray(w), theta)
+        log_slope = norm.logpdf(z) - np.asarray(distribution.log_prob(theta) + volume)
+        slope = np.exp(log_slope)
+        # In the far tails rounding can spoil the cdf: keep the longest stretch around the middle that is clean.
+        ok = np.isfinite(w) & np.isfinite(slope) & (slope > 0)
+        middle = len(z) // 2
+        if not ok[middle]:
+            raise ModelError(f"{type(distribution).__name__} as a prior: its median cannot be computed")
+        first = middle - int(np.argmin(np.append(ok[middle::-1], False))) + 1
+        last = middle + int(np.argmin(np.append(ok[middle:], False))) - 1
+        if z[first] > -5 or z[last] < 5:
+            raise ModelError(
+                f"{type(distribution).__name__} as a prior: its quantiles cannot be computed beyond "
+                f"z = {z[first]:.2f} and {z[last]:.2f}; use another parametrisation"
+            )
+        inner = slice(first, last + 1)
+        height = np.interp(z, z[inner], w[inner])
+        height += np.where(z < z[first], (z - z[first]) * slope[first], 0)
+        height += np.where(z > z[last], (z - z[last]) * slope[last], 0)
+        return height, np.interp(z, z[inner], slope[inner])
+
+
+# What NumPyro raises where a distribution has no cdf or inverse cdf (or needs a package for it that is not there).
+_NO_CDF = (NotImplementedError, AttributeError, ImportError)
+
+
+def _unconstrained_quantiles(distribution, to_support, z: np.ndarray) -> np.ndarray:
+    """``w`` with ``F(to_support(w)) = Phi(z)``: by the inverse cdf where there is one, else by bisection."""
+    probability = norm.cdf(z)
+    try:
+        theta = np.asarray(distribution.icdf(jnp.asarray(probability)), dtype=float)
+        w = np.array(to_support.inv(jnp.asarray(theta)), dtype=float)
+    except _NO_CDF:
+        w = _bisect(distribution, to_support, z)
+    return _polish(distribution, to_support, z, w)
+
+
+def _bisect(distribution, to_support, z: np.ndarray) -> np.ndarray:
+    try:
+        distribution.cdf(to_support(jnp.zeros(1)))
+    except _NO_CDF as error:
+        raise ModelError(
+            f"{type(distribution).__name__} as a prior: it has neither icdf nor cdf, so it cannot be written as a "
+            "transform of a Gaussian"
+        ) from error
+    low, high = np.full_like(z, -800.0), np.full_like(z, 800.0)
+    if not distribution.support.is_discrete and distribution.support is dist.constraints.real:
+        low, high = low * 1e6, high * 1e6
+    probability = norm.cdf(z)
+    cdf = jax.jit(lambda w: distribution.cdf(to_support(w)))
+    for _ in range(110):
+        middle = 0.5 * (low + high)
+        below = np.asarray(cdf(jnp.asarray(middle))) < probability
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return 0.5 * (low + high)
+
+
+def _polish(distribution, to_support, z: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """One Newton step on the log of the cdf in the lower half, where the cdf keeps its relative accuracy."""
+    lower = (z < 0) & np.isfinite(w)
+    try:
+        theta = to_support(jnp.asarray(np.where(lower, w, np.median(w[np.isfinite(w)]))))
+        cdf = np.asarray(distribution.cdf(theta), dtype=float)
+        log_density = np.asarray(
+            distribution.log_prob(theta) + to_support.log_abs_det_jacobian(jnp.asarray(w), theta)
+        )
+    except _NO_CDF:
+        return w
+    with np.errstate(divide="ignore", invalid="ignore"):
+        step = (np.log(cdf) - log_ndtr(z)) * cdf / np.exp(log_density)
+    usable = lower & np.isfinite(step) & (np.abs(step) < 1e-6)
+    return np.where(usable, w - step, w)
+
+
+Slot = Any
+"""A number, a :class:`Prior`, or (where a name has several entries) a sequence of these."""
+
+
+def as_entry(value: Any, where: str) -> float | Prior:
+    """A number or a prior from what a user gave in one slot."""
+    if isinstance(value, Prior):
+        return value
+    if isinstance(value, dist.Distribution):
+        return FromDistribution(value)
+    if isinstance(value, (numbers.Real, np.ndarray, jax.Array)) and np.ndim(value) == 0:
+        number = float(value)
+        if not np.isfinite(number):
+            raise ModelError(f"{where} = {number} is not finite")
+        return number
+    raise ModelError(
+        f"{where}: expected a number, a prior or a one-dimensional NumPyro distribution, got {type(value).__name__}"
+    )
+
+
+def as_slot(value: Any, where: str) -> float | Prior | tuple[float | Prior, ...]:
+    """One entry, or a tuple of entries from a sequence."""
+    if isinstance(value, (list, tuple)) or (
+        isinstance(value, (np.ndarray, jax.Array)) and np.ndim(value) == 1
+    ):
+        if len(value) == 0:
+            raise ModelError(f"{where}: an empty list")
+        return tuple(as_entry(entry, f"{where}[{i}]") for i, entry in enumerate(value))
+    return as_entry(value, where)
+
+
+def inverse_softplus(value: Float[Array, "..."]) -> Float[Array, "..."]:
+    """``log(exp(value) − 1)``, accurate for large and small values: ``softplus`` undone."""
+    return value + jnp.log(-jnp.expm1(-value))

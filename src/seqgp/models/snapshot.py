@@ -1,0 +1,75 @@
+"""A snapshot: the data of one time."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from seqgp.models.errors import DataError
+
+
+class _Fields(NamedTuple):
+    t: float
+    x: np.ndarray
+    y: np.ndarray
+    context: Any
+
+
+class Snapshot(_Fields):
+    """The data of one time, checked.
+
+    Args:
+        t: the time.
+        x: the inputs where the latent is wanted, ``(N, D)``.
+        y: the data; NaN where missing. ``(N,)`` for the ready-made likelihoods; any shape for one's own.
+        context: anything else that the likelihood needs, a tree of arrays (exposures, quotes, …).
+    """
+
+    def __new__(cls, t: Any, x: Any, y: Any, context: Any = None):
+        """Check and convert to NumPy arrays of floats."""
+        x, y = _as_floats(x, "x"), _as_floats(y, "y")
+        time = _as_floats(t, "t")
+        if time.ndim != 0 or not np.isfinite(time):
+            raise DataError(f"Snapshot: t = {t} is not one finite number")
+        if x.ndim != 2:
+            raise DataError(
+                f"Snapshot: x has shape {x.shape}, expected (N, D); for one dimension use x[:, None]"
+            )
+        if x.shape[0] == 0 or x.shape[1] == 0:
+            raise DataError(f"Snapshot: x is empty (shape {x.shape})")
+        if y.size == 0:
+            raise DataError(f"Snapshot: y is empty (shape {y.shape}); use NaN for missing values")
+        _check_finite(x, "x", allow_nan=False)
+        _check_finite(y, "y", allow_nan=True)
+        context = jax.tree.map(np.asarray, context)
+        return super().__new__(cls, float(time), x, y, context)
+
+
+def _as_floats(value: Any, name: str) -> np.ndarray:
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"Snapshot: {name} is not an array of numbers ({error})") from error
+
+
+def _check_finite(array: np.ndarray, name: str, allow_nan: bool) -> None:
+    bad = np.isinf(array)
+    if bad.any():
+        first = _first(bad)
+        raise DataError(
+            f"Snapshot: {name}: {bad.sum()} of {array.size} values are infinite (first at index {first})"
+            + ("; use NaN for missing values" if name == "y" else "")
+        )
+    if not allow_nan and np.isnan(array).any():
+        bad = np.isnan(array)
+        raise DataError(
+            f"Snapshot: {name}: {bad.sum()} of {array.size} values are NaN (first at index {_first(bad)}); "
+            "every input must be known"
+        )
+
+
+def _first(mask: np.ndarray) -> int | tuple[int, ...]:
+    index = tuple(int(i) for i in np.argwhere(mask)[0])
+    return index[0] if len(index) == 1 else index

@@ -1,0 +1,70 @@
+"""Compiled once, run on all cores: a cache of compiled functions, and threads over groups of chains."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+_CACHE: OrderedDict[Any, Callable] = OrderedDict()
+_CACHE_SIZE = 64
+_LOCK = threading.Lock()
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, (np.ndarray, np.generic, jax.Array))
+
+
+def compiled(function: Callable, *args: Any) -> tuple[Callable[[], Any], float]:
+    """``function(*args)`` ready to run, and the seconds that its compilation took (0 where it had been compiled).
+
+    Arrays are arguments; everything else in ``args`` (models, settings) is compiled in, and is part of the cache's key.
+    """
+    arrays, static = eqx.partition(args, _is_array)
+    leaves, structure = jax.tree.flatten(static)
+    shapes = tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(arrays))
+    key = (function, structure, tuple(leaves), jax.tree.structure(arrays), shapes)
+    with _LOCK:
+        ready, seconds = _CACHE.get(key), 0.0
+        if ready is None:
+            start = time.perf_counter()
+            ready = jax.jit(lambda arrays: function(*eqx.combine(arrays, static))).lower(arrays).compile()
+            seconds = time.perf_counter() - start
+            _CACHE[key] = ready
+            if len(_CACHE) > _CACHE_SIZE:
+                _CACHE.popitem(last=False)
+        else:
+            _CACHE.move_to_end(key)
+    return lambda: jax.block_until_ready(ready(arrays)), seconds
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_threads(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Run tasks on all cores, in order of their results; compiled code runs outside the interpreter's lock.
+
+    Each task factors its own matrices, so the threads of the linear algebra library would only get in the way.
+    """
+    with threadpool_limits(1, user_api="blas"):
+        if len(tasks) == 1:
+            return [tasks[0]()]
+        with ThreadPoolExecutor(min(cores(), len(tasks))) as pool:
+            futures = [pool.submit(task) for task in tasks]
+            try:
+                return [future.result() for future in futures]
+            except BaseException:
+                for future in futures:
+                    future.cancel()
+                raise

@@ -1,0 +1,101 @@
+"""A snapshot as the compiled code sees it: padded, with missing values filled, and the way from sites to data."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from seqgp.latents.protocol import Observe
+from seqgp.models.likelihoods import Gaussian, Likelihood, fill_missing
+from seqgp.models.model import Model
+from seqgp.models.snapshot import Snapshot
+
+
+class Summary(NamedTuple):
+    """Sufficient statistics of Gaussian data seen through interpolation: sums over the observed data."""
+
+    count: Float[Array, ""]
+    gram: Float[Array, "S S"]  # W'W
+    weighted: Float[Array, "S"]  # W'y
+    ones: Float[Array, "S"]  # W'1
+    y: Float[Array, ""]  # 1'y
+    yy: Float[Array, ""]  # y'y
+
+    def log_likelihood(self, sites, mean, noise):
+        """``Σ log N(y_i; (W s)_i + mean, noise²)``."""
+        quadratic = self.yy - 2 * self.weighted @ sites + sites @ (self.gram @ sites)
+        quadratic += mean * (self.count * mean - 2 * (self.y - self.ones @ sites))
+        return -0.5 * quadratic / noise**2 - self.count * (jnp.log(noise) + 0.5 * jnp.log(2 * jnp.pi))
+
+
+class Observed(NamedTuple):
+    """The data of one snapshot, as arrays."""
+
+    observe: Observe
+    y: Float[Array, "*data"]
+    missing: Bool[Array, "*data"]
+    context: Any
+    summary: Summary | None
+
+    def level(self, sites: Float[Array, "S"], parameters: dict[str, Any]) -> Float[Array, "N"]:
+        """``f + mean`` at the data."""
+        return self.observe(sites) + parameters["mean"]
+
+    def log_likelihood(
+        self, likelihood: Likelihood, sites: Float[Array, "S"], parameters: dict[str, Any]
+    ) -> Float[Array, ""]:
+        """The log density of the data given the latent at the sites."""
+        if self.summary is not None:
+            return self.summary.log_likelihood(sites, parameters["mean"], parameters["noise"])
+        level = self.level(sites, parameters)
+        return likelihood.log_prob(level, self.y, self.missing, self.context, parameters)
+
+
+def padded_size(model: Model, n: int, previous: int | None) -> int:
+    """How many data points to compile for: the last size while it fits and is not wasteful, else a round one.
+
+    A likelihood that is not pointwise sees all of the latent at once, so nothing may be added to it.
+    """
+    if not model.likelihood.pointwise or previous is None or n == previous:
+        return n
+    if previous // 2 <= n <= previous:
+        return previous
+    step = max(8, 2 ** (int(np.log2(n)) - 2))
+    return -(-n // step) * step
+
+
+def observed_from(model: Model, snapshot: Snapshot, observe: Observe, size: int) -> Observed:
+    """The arrays of a snapshot, padded with missing data to ``size`` points."""
+    n = len(snapshot.x)
+    y, context = snapshot.y, snapshot.context
+    if size > n:
+        y = np.concatenate([y, np.full((size - n, *y.shape[1:]), np.nan)])
+        context = jax.tree.map(lambda leaf: _pad_rows(leaf, n, size), context)
+        if observe.weights is not None:
+            observe = observe._replace(weights=_pad_rows(observe.weights, n, size))
+    filled, missing = fill_missing(y)
+    summary = None
+    if isinstance(model.likelihood, Gaussian) and observe.weights is not None:
+        summary = _summarise(observe.weights, filled, ~missing)
+        observe, filled, missing = Observe(), filled[:0], missing[:0]
+    return Observed(observe, filled, missing, context, summary)
+
+
+def _pad_rows(leaf: np.ndarray, n: int, size: int) -> np.ndarray:
+    if leaf.ndim == 0 or leaf.shape[0] != n:
+        return leaf
+    return np.concatenate([leaf, np.repeat(leaf[-1:], size - n, axis=0)])
+
+
+def _summarise(weights: np.ndarray, y: np.ndarray, observed: np.ndarray) -> Summary:
+    w, values = weights[observed], y[observed]
+    return Summary(
+        *(
+            np.asarray(part, dtype=float)
+            for part in (len(values), w.T @ w, w.T @ values, w.sum(0), values.sum(), values @ values)
+        )
+    )

@@ -1,0 +1,250 @@
+"""The sequential sampler: an exact initial sample, then one step per snapshot at a cost that does not grow."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from seqgp.models.errors import SamplerError
+from seqgp.models.model import Model
+from seqgp.models.snapshot import Snapshot
+from seqgp.sequential import chains as chains_
+from seqgp.sequential import prepare
+from seqgp.sequential.carry import PaperCarry
+from seqgp.sequential.chains import Draws, Plan, Setting
+from seqgp.sequential.diagnostics import diagnose, remarks
+from seqgp.sequential.problem import Problem
+from seqgp.sequential.settings import plan_of, positive, resolve_carry, resolve_latent, resolve_updates
+from seqgp.sequential.state import Info, State, UpdateInfo, Window
+from seqgp.sequential.tuning import plain_tuning
+
+Progress = Callable[[float], None]
+
+
+class SequentialSampler:
+    """Draws from the posterior of latent and parameters after each snapshot.
+
+    Args:
+        model: the model.
+        draws: how many draws to keep at each time.
+        tau: how many past times the latent of the present is conditioned on.
+        chains: over how many chains the draws are spread; a divisor of ``draws``.
+        warmup: sweeps per chain that are dropped before the initial sample; a tenth of it (at most 10) before a step.
+        thin: sweeps per draw of the initial sample.
+        latent: how the latent is represented: ``"auto"``, or ``Dense()``, ``Grid()``, ``Knots(…)``.
+        updates: which updates a sweep is made of: ``"plain"``, or an object with settings, ``Plain(…)``.
+        carry: what passes from step to step: ``"paper"`` or ``"level"``.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        draws: int = 1000,
+        tau: int = 1,
+        chains: int | None = None,
+        warmup: int | None = None,
+        thin: int | None = None,
+        latent: Any = "auto",
+        updates: Any = "plain",
+        carry: Any = "paper",
+    ):
+        prepare.require_x64()
+        if not isinstance(model, Model):
+            raise SamplerError(f"SequentialSampler: expected a seqgp.Model, got {type(model).__name__}")
+        self.model = model
+        self.draws = positive("draws", draws)
+        self.tau = positive("tau", tau)
+        self.chains = None if chains is None else positive("chains", chains)
+        if self.chains is not None and self.draws % self.chains:
+            raise SamplerError(f"draws = {draws} is not divisible by chains = {chains}")
+        self.warmup = None if warmup is None else positive("warmup", warmup, least=0)
+        self.thin = None if thin is None else positive("thin", thin)
+        self.latent = latent
+        self.updates = resolve_updates(updates)
+        self.carry = resolve_carry(carry)
+        self.fingerprint = _digest(model)
+
+    def init(
+        self, key: Key[Array, ""], snapshot: Snapshot, progress: Progress | None = None
+    ) -> tuple[State, Info]:
+        """The initial sample: exact draws from the posterior given the first snapshot."""
+        prepare.check_snapshot(self.model, snapshot)
+        start = time.perf_counter()
+        representation, why = resolve_latent(self.latent, self.model, snapshot)
+        problem, sites = prepare.initial_problem(self.model, representation, snapshot)
+        setting = Setting(self.model, PaperCarry(), self.updates)
+        plan = plan_of(self, representation, first=True)
+        empty = np.zeros((plan.chains, plan.warmup + plan.draws, 0, problem.x.shape[1]))
+        z = np.full((plan.chains, len(self.model.names)), np.nan)
+        chains, draws, counts = _sample(key, setting, problem, plan, z, empty, snapshot, progress)
+        f = _merge(draws.sites)
+        window = prepare.first_window(self.tau, snapshot.t, sites, f)
+        state = self._state(snapshot, 1, draws, sites.observe, f, window, representation)
+        settings = {
+            "latent": representation.name,
+            "why": why,
+            "updates": self.updates.name,
+            "carry": self.carry.name,
+        }
+        return state, self._info(
+            state, snapshot, draws, counts, plan, start, chains.compile_seconds, settings
+        )
+
+    def step(
+        self, key: Key[Array, ""], state: State, snapshot: Snapshot, progress: Progress | None = None
+    ) -> tuple[State, Info]:
+        """Algorithm 2: the draws after a further snapshot, from those of the last."""
+        prepare.check_snapshot(self.model, snapshot)
+        prepare.check_step(self.model, self.tau, state, snapshot, self.fingerprint)
+        start = time.perf_counter()
+        key_shuffle, key_sample = jax.random.split(key)
+        sites, window, size = prepare.step_sites(self.model, state, snapshot)
+        previous = _shuffled(key_shuffle, state._replace(window=window))
+        carried = self.carry.summarise(self.model, previous)
+        problem = prepare.step_problem(
+            self.model, state.representation, carried, window, sites, snapshot, size
+        )
+        setting = Setting(self.model, self.carry, self.updates)
+        plan = plan_of(self, state.representation, first=False)
+        windows, z = self._conditioning(previous, plan)
+        chains, draws, counts = _sample(key_sample, setting, problem, plan, z, windows, snapshot, progress)
+        sampled = _merge(draws.sites)
+        mean = self._means(_merge(draws.z))
+        kept = _merge(np.asarray(windows)[:, plan.warmup :])
+        both = self.carry.slide(jnp.asarray(kept), jnp.asarray(sampled), mean)
+        moved = Window(problem.times[1:], problem.x[1:], problem.mask[1:], both[:, 1:])
+        f = np.asarray(both[:, -1])
+        after = self._state(snapshot, state.step + 1, draws, sites.observe, f, moved, state.representation)
+        settings = {
+            "latent": state.representation.name,
+            "updates": self.updates.name,
+            "carry": self.carry.name,
+        }
+        return after, self._info(
+            after, snapshot, draws, counts, plan, start, chains.compile_seconds, settings
+        )
+
+    def _conditioning(self, previous: State, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+        """What each draw of the chains conditions on, and where they start: warm-up takes the last ones first."""
+        per_draw = np.asarray(self.carry.per_draw(self.model, previous))
+        if len(per_draw) != plan.chains * plan.draws:
+            raise SamplerError(
+                f"step: the state has {len(per_draw)} draws, but the sampler draws = {self.draws}"
+            )
+        windows = per_draw.reshape(plan.chains, plan.draws, *per_draw.shape[1:])
+        warm = windows[:, np.arange(-plan.warmup, 0) % plan.draws]
+        z = np.asarray(previous.z).reshape(plan.chains, plan.draws, -1)[:, 0]
+        return np.concatenate([warm, windows], axis=1), z
+
+    def _means(self, z: np.ndarray) -> Array:
+        return jax.vmap(lambda z: self.model.parameters(z)["mean"])(jnp.asarray(z))
+
+    def _state(self, snapshot, step, draws: Draws, observe, f, window: Window, representation) -> State:
+        z = jnp.asarray(_merge(draws.z))
+        level = jax.vmap(observe)(jnp.asarray(f))[:, : len(snapshot.x)] + self._means(z)[:, None]
+        parameters = self.model.natural(z)
+        return State(snapshot.t, step, level, parameters, z, window, representation, self.fingerprint)
+
+    def _info(
+        self,
+        state: State,
+        snapshot,
+        draws: Draws,
+        counts,
+        plan: Plan,
+        start: float,
+        compiling: float,
+        settings,
+    ) -> Info:
+        chains = plan.chains
+        latent = np.asarray(state.latent).reshape(chains, plan.draws, -1)
+        rhat, bulk, tail = diagnose(draws.z, latent, self.model.names)
+        updates = {
+            name: UpdateInfo(slices.updates, slices.evaluations, slices.capped, *slices.events)
+            for name, slices in counts.items()
+        }
+        missing = int(np.isnan(snapshot.y).sum())
+        warnings = remarks(updates, rhat, bulk, self.draws, missing, snapshot.y.size)
+        return Info(
+            t=snapshot.t,
+            step=state.step,
+            seconds=time.perf_counter() - start - compiling,
+            compile_seconds=compiling,
+            updates=updates,
+            rhat=rhat,
+            ess=bulk,
+            ess_tail=tail,
+            chains=chains,
+            missing=missing,
+            settings=settings,
+            log_likelihood=float(np.mean(draws.log_likelihood)),
+            warnings=tuple(warnings),
+        )
+
+
+def _sample(
+    key, setting: Setting, problem: Problem, plan: Plan, z: np.ndarray, windows, snapshot: Snapshot, progress
+) -> tuple[chains_.Chains, Draws, dict[str, Any]]:
+    """Start, warm up (finding what is then frozen), and draw."""
+    key_begin, key_warm, key_draw = jax.random.split(key, 3)
+    report = _reporter(progress, plan)
+    centre = np.asarray(problem.carried.mean)
+    tuning = plain_tuning(setting, problem, None, centre)
+    chains = chains_.begin(key_begin, setting, problem, plan, tuning, z, windows[:, 0])
+    _check_start(chains, snapshot)
+    if plan.warmup:
+        chains, warm, _ = chains_.advance(key_warm, chains, tuning, windows[:, : plan.warmup], report)
+        if plan.first:
+            half = plan.warmup // 2
+            tuning = plain_tuning(
+                setting, problem, warm.sites[:, half:].mean((0, 1)), warm.z[:, half:].mean((0, 1))
+            )
+    return chains_.advance(key_draw, chains, tuning, windows[:, plan.warmup :], report)
+
+
+def _check_start(chains: chains_.Chains, snapshot: Snapshot) -> None:
+    found = np.concatenate([np.asarray(group.log_likelihood) for group in chains.groups])
+    if not np.isfinite(found).all():
+        what = "NaN or -inf" if np.all(found < 0) else "+inf"
+        raise SamplerError(
+            f"likelihood returned {what} at the start of step t = {snapshot.t}: none of {chains_.CANDIDATES} draws from "
+            "the prior gives the data a finite density; check the data, the likelihood's support and the priors"
+        )
+
+
+def _reporter(progress: Progress | None, plan: Plan):
+    if progress is None:
+        return None
+    total, done = plan.chains * (plan.warmup + plan.draws), 0
+
+    def report(count: int) -> None:
+        nonlocal done
+        done += count
+        progress(done / total)
+
+    return report
+
+
+def _merge(values: np.ndarray) -> np.ndarray:
+    return np.asarray(values).reshape(-1, *values.shape[2:])
+
+
+def _shuffled(key: Key[Array, ""], state: State) -> State:
+    """The draws in another order, so that the chains of a step condition on draws of all chains of the last."""
+    order = jax.random.permutation(key, state.draws)
+    parameters = {name: values[order] for name, values in state.parameters.items()}
+    window = state.window._replace(f=jnp.asarray(state.window.f)[order])
+    return state._replace(z=jnp.asarray(state.z)[order], parameters=parameters, window=window)
+
+
+def _digest(model: Model) -> str:
+    text = json.dumps(model.fingerprint(), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

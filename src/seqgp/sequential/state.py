@@ -1,0 +1,84 @@
+"""State: what the next step needs. Info: what a person wants to know."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Array, Float
+
+
+class Window(NamedTuple):
+    """The last ``tau`` times with their sites, and the draws of the latent there.
+
+    ``f`` is the zero-mean latent: add ``parameters["mean"]`` of the same draw for the level. With the joint carry these
+    are smoothed: every step revises them in the light of its data.
+    """
+
+    times: np.ndarray  # (tau,)
+    x: np.ndarray  # (tau, S, D)
+    mask: np.ndarray  # (tau, S): False where a site is only padding, or the window not yet full
+    f: Float[Array, "draws tau S"]
+
+
+class State(NamedTuple):
+    """Draws of the posterior after a snapshot, and what the next step needs of them."""
+
+    t: float
+    step: int
+    latent: Float[Array, "draws N"]
+    parameters: dict[str, Array]
+    z: Float[Array, "draws d"]
+    window: Window
+    representation: Any
+    fingerprint: str
+
+    @property
+    def draws(self) -> int:
+        """The number of draws."""
+        return self.z.shape[0]
+
+
+class UpdateInfo(NamedTuple):
+    """What one kind of update cost in a step, over all draws."""
+
+    updates: int
+    evaluations: int
+    capped: int
+    not_positive_definite: int
+    jitter_raised: int
+
+    @property
+    def evaluations_per_update(self) -> float:
+        """Likelihood evaluations per update: 1 is the least."""
+        return self.evaluations / max(self.updates, 1)
+
+
+class Info(NamedTuple):
+    """What happened in a step."""
+
+    t: float
+    step: int
+    seconds: float
+    compile_seconds: float
+    updates: dict[str, UpdateInfo]
+    rhat: dict[str, float]
+    ess: dict[str, float]
+    ess_tail: dict[str, float]
+    chains: int
+    missing: int
+    settings: dict[str, str]
+    log_likelihood: float
+    warnings: tuple[str, ...]
+    scores: dict[str, float] = {}  # noqa: RUF012
+    extras: dict[str, Any] = {}  # noqa: RUF012
+
+    @property
+    def min_ess(self) -> float:
+        """The smallest effective sample size over all parameters and the latent."""
+        return min(self.ess.values(), default=float("nan"))
+
+    @property
+    def max_rhat(self) -> float:
+        """The largest R-hat over all parameters and the latent."""
+        return max(self.rhat.values(), default=float("nan"))
