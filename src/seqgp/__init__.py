@@ -1,5 +1,6 @@
 """Bayesian inference for latent Gaussian processes that keeps up with your data."""
 
+from seqgp.evaluate.predict import Prediction, predict
 from seqgp.latents.dense import Dense
 from seqgp.latents.grid import Grid
 from seqgp.mcmc.plain import Plain, Sweeps
@@ -18,6 +19,7 @@ from seqgp.models.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, S
 from seqgp.models.model import Model
 from seqgp.models.priors import ScaledSigmoid, inverse_softplus
 from seqgp.models.snapshot import Snapshot
+from seqgp.sequential.run import Run, run, steps
 from seqgp.sequential.sampler import SequentialSampler
 from seqgp.sequential.state import Info, State
 

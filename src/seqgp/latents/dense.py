@@ -79,14 +79,10 @@ class Dense(eqx.Module):
         covariance = jnp.where(both, covariance, variance * jnp.eye(covariance.shape[0]))
         root, events = root_with_jitter(covariance, variance, jitter)
         split = covariance.shape[0] // geometry.blocks * (geometry.blocks - geometry.present)
-        return DenseConditional(
-            Triangular(root[split:, split:]), root[split:, :split], root[:split, :split], events
-        )
+        return DenseConditional(Triangular(root[split:, split:]), root[split:, :split], root[:split, :split], events)
 
 
-def stacked_covariance(
-    kernel: Separable, geometry: DenseGeometry, parameters: Parameters
-) -> Float[Array, "n n"]:
+def stacked_covariance(kernel: Separable, geometry: DenseGeometry, parameters: Parameters) -> Float[Array, "n n"]:
     """Unit-variance covariance over the blocks of sites, one block a time."""
     time = kernel.time.covariance(geometry.time, within(parameters, "time"))
     space = kernel.space.covariance(geometry.space, within(parameters, "space"))

@@ -68,9 +68,7 @@ class SharedInputs(eqx.Module):
             space = (kernel.space.prepare(points, points),)
         else:
             space = tuple(
-                _factor(kernel, d, len(self.axes))[0].prepare(
-                    jnp.asarray(axis)[:, None], jnp.asarray(axis)[:, None]
-                )
+                _factor(kernel, d, len(self.axes))[0].prepare(jnp.asarray(axis)[:, None], jnp.asarray(axis)[:, None])
                 for d, axis in enumerate(self.axes)
             )
         return GridGeometry(time, space, mask.any(axis=1)[:-present])

@@ -12,9 +12,7 @@ from jax.lax.linalg import cholesky, triangular_solve
 from jaxtyping import Array, Bool, Float, Int
 
 
-def solve_lower(
-    root: Float[Array, "n n"], v: Float[Array, "n *k"], transpose: bool = False
-) -> Float[Array, "n *k"]:
+def solve_lower(root: Float[Array, "n n"], v: Float[Array, "n *k"], transpose: bool = False) -> Float[Array, "n *k"]:
     """``root⁻¹ v`` for a lower triangular root, or ``root⁻ᵀ v``."""
     columns = v if v.ndim == 2 else v[:, None]
     solution = triangular_solve(root, columns, left_side=True, lower=True, transpose_a=transpose)

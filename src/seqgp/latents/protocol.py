@@ -76,8 +76,6 @@ class Latent(Protocol):
         """What depends on the inputs alone; the last ``present`` blocks of sites are the present."""
         ...
 
-    def conditional(
-        self, kernel: Separable, geometry: Any, parameters: Parameters, jitter: tuple[float, ...]
-    ) -> Any:
+    def conditional(self, kernel: Separable, geometry: Any, parameters: Parameters, jitter: tuple[float, ...]) -> Any:
         """The prior of the present's sites given the window's: a :class:`Conditional`."""
         ...

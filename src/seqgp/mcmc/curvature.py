@@ -13,7 +13,7 @@ def differentiable(function: Callable[[Array], Array], at: jax.ShapeDtypeStruct)
     """Whether JAX can differentiate a scalar function twice, forward over reverse (only traced, not run)."""
     try:
         jax.eval_shape(lambda v: jax.jvp(jax.grad(function), (v,), (v,)), at)
-    except Exception:  # noqa: BLE001  whatever a user's function raises under differentiation means no
+    except Exception:  # whatever a user's function raises under differentiation means no
         return False
     return True
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from seqgp.mcmc.elliptical import SliceInfo
+from seqgp.mcmc.gaussian import Block
 from seqgp.mcmc.interweaving import interweave_mean
 from seqgp.mcmc.moves import move_latent, move_parameters
 from seqgp.mcmc.surrogate import move_kernel_with_surrogate
@@ -78,9 +79,7 @@ class Plain(eqx.Module):
         """The coordinates that a chain of these updates lives in."""
         return whitened_at(target, z)
 
-    def settle(
-        self, key: Key[Array, ""], target: Target, position: Position, tuning: PlainTuning
-    ) -> Position:
+    def settle(self, key: Key[Array, ""], target: Target, position: Position, tuning: PlainTuning) -> Position:
         """The position carried over to the target of the next draw, whose kernel parameters are the old ones."""
         chart = whitened_shifted(target, position.chart, position.z)
         nu = position.nu
@@ -104,22 +103,32 @@ class Plain(eqx.Module):
             if first or self.kernel == "surrogate":
                 moved = move_kernel_with_surrogate(keys[1], target, position, tuning.precision)
             else:
-                moved = move_parameters(
-                    keys[1], target, position, target.kernel, lambda z: whitened_at(target, z)
-                )
+                moved = move_parameters(keys[1], target, position, target.kernel, lambda z: whitened_at(target, z))
             position = _tally(info, "kernel", moved)
             position = _tally(info, "latent", latent(keys[2], position, sweeps.between))
+        # Apart: at fixed f the mean is pinned down, and would hold alpha back on a joint ellipse.
         if target.level is not None:
-            moved = repeat(keys[3], lambda k, p: interweave_mean(k, target, p), position, sweeps.mean)
+            moved = repeat(keys[3], lambda k, p: move_mean(k, target, p), position, sweeps.mean)
             position = _tally(info, "mean", moved)
         if target.likelihood is not None:
-            chart = position.chart
-            moved = move_parameters(
-                keys[4], target, position, target.likelihood, lambda z: whitened_shifted(target, chart, z)
-            )
-            position = _tally(info, "likelihood", moved)
+            position = _tally(info, "likelihood", _move_without_kernel(keys[4], target, position, target.likelihood))
         position = _tally(info, "latent", latent(keys[5], position, sweeps.after))
         return position, info
+
+
+def move_mean(key: Key[Array, ""], target: Target, position: Position) -> tuple[Position, SliceInfo]:
+    """The mean, at fixed level and then at fixed ``nu``."""
+    assert target.level is not None
+    key_level, key_nu = jax.random.split(key)
+    position, interwoven = interweave_mean(key_level, target, position)
+    position, moved = _move_without_kernel(key_nu, target, position, target.level)
+    return position, interwoven + moved
+
+
+def _move_without_kernel(key, target: Target, position: Position, block: Block) -> tuple[Position, SliceInfo]:
+    """A block of ``z`` that the covariance does not depend on: nothing is factored."""
+    chart = position.chart
+    return move_parameters(key, target, position, block, lambda z: whitened_shifted(target, chart, z))
 
 
 def repeat(

@@ -26,7 +26,7 @@ class Target(NamedTuple):
     covariance: Float[Array, "d d"]
     kernel: Block | None  # kappa given the rest of z; None where every such parameter is known
     level: Block | None  # the mean alone
-    likelihood: Block | None  # the mean and alpha
+    likelihood: Block | None  # alpha
     conditional: Callable[[Float[Array, "d"]], Any]
     offset: Callable[[Any, Float[Array, "d"]], Float[Array, "n"]]
     root: Callable[[Any], Root]

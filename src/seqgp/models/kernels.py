@@ -183,11 +183,7 @@ class Product(Kernel):
                 raise ModelError(f"Product: factor {i} has several lengthscales, expected one")
 
     def slots(self):  # noqa: D102
-        return {
-            f"{i}.{name}": slot
-            for i, factor in enumerate(self.factors)
-            for name, slot in factor.slots().items()
-        }
+        return {f"{i}.{name}": slot for i, factor in enumerate(self.factors) for name, slot in factor.slots().items()}
 
     def prepare(self, x, other):  # noqa: D102
         return tuple(f.prepare(x[:, i, None], other[:, i, None]) for i, f in enumerate(self.factors))
@@ -254,6 +250,4 @@ def as_space_kernel(space: Any) -> Kernel:
         return Covariance(evaluate)
     if callable(space):
         return Covariance(space)
-    raise ModelError(
-        f"Separable: space must be a kernel or a function of two points, got {type(space).__name__}"
-    )
+    raise ModelError(f"Separable: space must be a kernel or a function of two points, got {type(space).__name__}")

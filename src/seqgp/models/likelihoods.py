@@ -32,18 +32,14 @@ class Likelihood(eqx.Module):
     priors: dict[str, Slot]
     pointwise: bool = eqx.field(static=True)
 
-    def __init__(
-        self, function: Callable[..., dist.Distribution], *, pointwise: bool = False, **priors: Slot
-    ):
+    def __init__(self, function: Callable[..., dist.Distribution], *, pointwise: bool = False, **priors: Slot):
         if not callable(function):
             raise ModelError(f"Likelihood: expected a function, got {type(function).__name__}")
         self.function = function
         self.pointwise = pointwise
         self.priors = {name: as_slot(value, f"Likelihood: {name}") for name, value in priors.items()}
 
-    def distribution(
-        self, level: Float[Array, "N"], context: Any, parameters: dict[str, Any]
-    ) -> dist.Distribution:
+    def distribution(self, level: Float[Array, "N"], context: Any, parameters: dict[str, Any]) -> dist.Distribution:
         """The distribution of the data at this level."""
         return self.function(level, context, **{name: parameters[name] for name in self.priors})
 

@@ -52,9 +52,7 @@ class Model(eqx.Module):
         jitter: float | Sequence[float] = 1e-8,
     ):
         if not isinstance(kernel, Separable):
-            raise ModelError(
-                f"Model: kernel must be seqgp.Separable(time, space, scale), got {type(kernel).__name__}"
-            )
+            raise ModelError(f"Model: kernel must be seqgp.Separable(time, space, scale), got {type(kernel).__name__}")
         if not isinstance(likelihood, Likelihood):
             raise ModelError(f"Model: likelihood must be a seqgp.Likelihood, got {type(likelihood).__name__}")
         self.kernel = kernel
@@ -62,9 +60,7 @@ class Model(eqx.Module):
         self.mean = as_entry(mean, "Model: mean")
         ladder = tuple(float(j) for j in (jitter if isinstance(jitter, Sequence) else (jitter,)))
         if not ladder or min(ladder) <= 0 or list(ladder) != sorted(set(ladder)):
-            raise ModelError(
-                f"Model: jitter = {jitter} must be a positive number, or an increasing list of them"
-            )
+            raise ModelError(f"Model: jitter = {jitter} must be a positive number, or an increasing list of them")
         self.jitter = ladder
         taken = set(kernel.slots()) | {"mean"}
         for name in likelihood.priors:
@@ -132,9 +128,7 @@ class Model(eqx.Module):
             return entry.value(z[position - 1])
 
         for name, slot in self.slots().items():
-            values[name] = (
-                jnp.stack([take(entry) for entry in slot]) if isinstance(slot, tuple) else take(slot)
-            )
+            values[name] = jnp.stack([take(entry) for entry in slot]) if isinstance(slot, tuple) else take(slot)
         return values
 
     def natural(self, z: Float[Array, "draws d"]) -> dict[str, Array]:
@@ -156,9 +150,7 @@ def describe(part: Any) -> str:
     """A text that says what a part of a model is: classes, numbers, and for functions a hash of their code."""
     if isinstance(part, eqx.Module):
         fields = ", ".join(
-            f"{name}={describe(value)}"
-            for name, value in vars(part).items()
-            if not isinstance(value, np.ndarray)
+            f"{name}={describe(value)}" for name, value in vars(part).items() if not isinstance(value, np.ndarray)
         )
         return f"{type(part).__name__}({fields})"
     if isinstance(part, dict):

@@ -114,7 +114,7 @@ class FromDistribution(Prior):
         step = 2 * self.reach / (self.nodes - 1)
         inside = jnp.clip(z, -self.reach, self.reach)
         cell = jnp.clip(((inside + self.reach) / step).astype(int), 0, self.nodes - 2)
-        s = (inside + self.reach) / step - cell
+        s = (inside + self.reach) / step - cell.astype(inside.dtype)
         height, slope = jnp.asarray(self.height), jnp.asarray(self.slope) * step
         left, right = height[cell], height[cell + 1]
         unconstrained = (
@@ -205,9 +205,7 @@ def _polish(distribution, to_support, z: np.ndarray, w: np.ndarray) -> np.ndarra
     try:
         theta = to_support(jnp.asarray(np.where(lower, w, np.median(w[np.isfinite(w)]))))
         cdf = np.asarray(distribution.cdf(theta), dtype=float)
-        log_density = np.asarray(
-            distribution.log_prob(theta) + to_support.log_abs_det_jacobian(jnp.asarray(w), theta)
-        )
+        log_density = np.asarray(distribution.log_prob(theta) + to_support.log_abs_det_jacobian(jnp.asarray(w), theta))
     except _NO_CDF:
         return w
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -238,9 +236,7 @@ def as_entry(value: Any, where: str) -> float | Prior:
 
 def as_slot(value: Any, where: str) -> float | Prior | tuple[float | Prior, ...]:
     """One entry, or a tuple of entries from a sequence."""
-    if isinstance(value, (list, tuple)) or (
-        isinstance(value, (np.ndarray, jax.Array)) and np.ndim(value) == 1
-    ):
+    if isinstance(value, (list, tuple)) or (isinstance(value, (np.ndarray, jax.Array)) and np.ndim(value) == 1):
         if len(value) == 0:
             raise ModelError(f"{where}: an empty list")
         return tuple(as_entry(entry, f"{where}[{i}]") for i, entry in enumerate(value))

@@ -34,9 +34,7 @@ class Snapshot(_Fields):
         if time.ndim != 0 or not np.isfinite(time):
             raise DataError(f"Snapshot: t = {t} is not one finite number")
         if x.ndim != 2:
-            raise DataError(
-                f"Snapshot: x has shape {x.shape}, expected (N, D); for one dimension use x[:, None]"
-            )
+            raise DataError(f"Snapshot: x has shape {x.shape}, expected (N, D); for one dimension use x[:, None]")
         if x.shape[0] == 0 or x.shape[1] == 0:
             raise DataError(f"Snapshot: x is empty (shape {x.shape})")
         if y.size == 0:

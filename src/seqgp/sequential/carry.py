@@ -59,9 +59,7 @@ class Carry(Protocol):
         """The square root of the prior covariance of the sites."""
         ...
 
-    def slide(
-        self, window: Float[Array, "draws tau S"], sites: Float[Array, "draws n"], mean: Array
-    ) -> Array:
+    def slide(self, window: Float[Array, "draws tau S"], sites: Float[Array, "draws n"], mean: Array) -> Array:
         """The latents of window and present, ``(draws, tau+1, S)``, after the step (zero-mean)."""
         ...
 

@@ -57,9 +57,7 @@ def _lanes(function: Callable, lanes: int) -> Callable:
     return single
 
 
-def _begin(
-    setting: Setting, problem: Problem, tuning: Any, lanes: int, keys, z, nu_known, windows
-) -> Position:
+def _begin(setting: Setting, problem: Problem, tuning: Any, lanes: int, keys, z, nu_known, windows) -> Position:
     """Positions to start from: the best of a few draws of the prior of the latent (and of ``z`` where it is NaN)."""
     assembly = assemble(setting.model, setting.carry, problem)
 
@@ -79,8 +77,9 @@ def _begin(
             take = new.log_likelihood > best.log_likelihood
             return jax.tree.map(lambda a, b: jnp.where(take, a, b), new, best), None
 
-        first, *rest = jax.random.split(key, CANDIDATES)
-        best, _ = jax.lax.scan(better, candidate(first), jnp.stack(rest))
+        key_first, key_rest = jax.random.split(key)
+        rest = jax.random.split(key_rest, CANDIDATES - 1)
+        best, _ = jax.lax.scan(better, candidate(key_first), rest)
         return best
 
     return _lanes(one, lanes)(keys, z, windows)
@@ -135,9 +134,7 @@ def begin(
     seconds = 0.0
     tasks = []
     for group in _groups(plan):
-        run, spent = compiled(
-            _begin, setting, problem, tuning, plan.lanes, keys[group], z[group], None, windows[group]
-        )
+        run, spent = compiled(_begin, setting, problem, tuning, plan.lanes, keys[group], z[group], None, windows[group])
         seconds += spent
         tasks.append(run)
     return Chains(setting, problem, plan, in_threads(tasks), seconds)

@@ -50,8 +50,8 @@ def remarks(
             )
         if info.not_positive_definite:
             found.append(
-                f"{name}: {info.not_positive_definite} proposals had a covariance that is not positive definite and were "
-                "rejected; raise Model(jitter=…), or give several values to try in turn"
+                f"{name}: {info.not_positive_definite} proposals had a covariance that is not positive definite, "
+                "and were rejected; raise Model(jitter=…), or give several values to try in turn"
             )
         if info.jitter_raised:
             found.append(f"{name}: the jitter was raised for {info.jitter_raised} proposals, as configured")
@@ -60,9 +60,7 @@ def remarks(
             found.append(f"{name}: ESS {value:.0f} of {draws}; raise sweeps{_where(name)} or draws")
     bad = [name for name, value in rhat.items() if value > 1.05]
     if bad:
-        found.append(
-            f"R-hat above 1.05 for {', '.join(bad)}: the chains disagree; raise warmup, sweeps or draws"
-        )
+        found.append(f"R-hat above 1.05 for {', '.join(bad)}: the chains disagree; raise warmup, sweeps or draws")
     return found
 
 

@@ -62,9 +62,7 @@ def check_step(model: Model, tau: int, state: State, snapshot: Snapshot, fingerp
             "step: the state is of another model; use the model that it was sampled with (compare model.fingerprint())"
         )
     if len(state.window.times) != tau:
-        raise SamplerError(
-            f"step: the state carries a window of {len(state.window.times)} times, but tau = {tau}"
-        )
+        raise SamplerError(f"step: the state carries a window of {len(state.window.times)} times, but tau = {tau}")
     if not snapshot.t > state.t:
         raise DataError(f"t = {snapshot.t} is not after the last t = {state.t}")
     if snapshot.x.shape[1] != state.window.x.shape[2] and not hasattr(state.representation, "axes"):

@@ -52,7 +52,7 @@ def assemble(model: Model, carry: Any, problem: Problem) -> Assembly:
     blocks = (
         block(layout.kernel),
         block(layout.mean),
-        block(np.concatenate([layout.mean, layout.likelihood])),
+        block(layout.likelihood),
     )
     geometry = problem.representation.geometry(
         model.kernel, problem.times, problem.x, problem.mask, len(problem.observed)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,17 +15,12 @@ from jaxtyping import Array, Key
 from seqgp.models.errors import SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.sequential import chains as chains_
 from seqgp.sequential import prepare
 from seqgp.sequential.carry import PaperCarry
 from seqgp.sequential.chains import Draws, Plan, Setting
-from seqgp.sequential.diagnostics import diagnose, remarks
-from seqgp.sequential.problem import Problem
+from seqgp.sequential.sampling import Progress, info_of, merge, sample, sample_first
 from seqgp.sequential.settings import plan_of, positive, resolve_carry, resolve_latent, resolve_updates
-from seqgp.sequential.state import Info, State, UpdateInfo, Window
-from seqgp.sequential.tuning import plain_tuning
-
-Progress = Callable[[float], None]
+from seqgp.sequential.state import Info, State, Window
 
 
 class SequentialSampler:
@@ -70,11 +64,9 @@ class SequentialSampler:
         self.latent = latent
         self.updates = resolve_updates(updates)
         self.carry = resolve_carry(carry)
-        self.fingerprint = _digest(model)
+        self.fingerprint = digest(model)
 
-    def init(
-        self, key: Key[Array, ""], snapshot: Snapshot, progress: Progress | None = None
-    ) -> tuple[State, Info]:
+    def init(self, key: Key[Array, ""], snapshot: Snapshot, progress: Progress | None = None) -> tuple[State, Info]:
         """The initial sample: exact draws from the posterior given the first snapshot."""
         prepare.check_snapshot(self.model, snapshot)
         start = time.perf_counter()
@@ -82,21 +74,17 @@ class SequentialSampler:
         problem, sites = prepare.initial_problem(self.model, representation, snapshot)
         setting = Setting(self.model, PaperCarry(), self.updates)
         plan = plan_of(self, representation, first=True)
-        empty = np.zeros((plan.chains, plan.warmup + plan.draws, 0, problem.x.shape[1]))
-        z = np.full((plan.chains, len(self.model.names)), np.nan)
-        chains, draws, counts = _sample(key, setting, problem, plan, z, empty, snapshot, progress)
-        f = _merge(draws.sites)
+        sampled = sample_first(key, setting, problem, plan, snapshot.t, progress)
+        f = merge(sampled.draws.sites)
         window = prepare.first_window(self.tau, snapshot.t, sites, f)
-        state = self._state(snapshot, 1, draws, sites.observe, f, window, representation)
+        state = self._state(snapshot, 1, sampled.draws, sites.observe, f, window, representation)
         settings = {
             "latent": representation.name,
             "why": why,
             "updates": self.updates.name,
             "carry": self.carry.name,
         }
-        return state, self._info(
-            state, snapshot, draws, counts, plan, start, chains.compile_seconds, settings
-        )
+        return state, info_of(self.model, sampled, np.asarray(state.latent), [snapshot], state.step, start, settings)
 
     def step(
         self, key: Key[Array, ""], state: State, snapshot: Snapshot, progress: Progress | None = None
@@ -109,17 +97,15 @@ class SequentialSampler:
         sites, window, size = prepare.step_sites(self.model, state, snapshot)
         previous = _shuffled(key_shuffle, state._replace(window=window))
         carried = self.carry.summarise(self.model, previous)
-        problem = prepare.step_problem(
-            self.model, state.representation, carried, window, sites, snapshot, size
-        )
+        problem = prepare.step_problem(self.model, state.representation, carried, window, sites, snapshot, size)
         setting = Setting(self.model, self.carry, self.updates)
         plan = plan_of(self, state.representation, first=False)
         windows, z = self._conditioning(previous, plan)
-        chains, draws, counts = _sample(key_sample, setting, problem, plan, z, windows, snapshot, progress)
-        sampled = _merge(draws.sites)
-        mean = self._means(_merge(draws.z))
-        kept = _merge(np.asarray(windows)[:, plan.warmup :])
-        both = self.carry.slide(jnp.asarray(kept), jnp.asarray(sampled), mean)
+        sampled = sample(key_sample, setting, problem, plan, z, windows, snapshot.t, progress)
+        draws = sampled.draws
+        mean = self._means(merge(draws.z))
+        kept = merge(np.asarray(windows)[:, plan.warmup :])
+        both = self.carry.slide(jnp.asarray(kept), jnp.asarray(merge(draws.sites)), mean)
         moved = Window(problem.times[1:], problem.x[1:], problem.mask[1:], both[:, 1:])
         f = np.asarray(both[:, -1])
         after = self._state(snapshot, state.step + 1, draws, sites.observe, f, moved, state.representation)
@@ -128,17 +114,13 @@ class SequentialSampler:
             "updates": self.updates.name,
             "carry": self.carry.name,
         }
-        return after, self._info(
-            after, snapshot, draws, counts, plan, start, chains.compile_seconds, settings
-        )
+        return after, info_of(self.model, sampled, np.asarray(after.latent), [snapshot], after.step, start, settings)
 
     def _conditioning(self, previous: State, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
         """What each draw of the chains conditions on, and where they start: warm-up takes the last ones first."""
         per_draw = np.asarray(self.carry.per_draw(self.model, previous))
         if len(per_draw) != plan.chains * plan.draws:
-            raise SamplerError(
-                f"step: the state has {len(per_draw)} draws, but the sampler draws = {self.draws}"
-            )
+            raise SamplerError(f"step: the state has {len(per_draw)} draws, but the sampler draws = {self.draws}")
         windows = per_draw.reshape(plan.chains, plan.draws, *per_draw.shape[1:])
         warm = windows[:, np.arange(-plan.warmup, 0) % plan.draws]
         z = np.asarray(previous.z).reshape(plan.chains, plan.draws, -1)[:, 0]
@@ -148,93 +130,10 @@ class SequentialSampler:
         return jax.vmap(lambda z: self.model.parameters(z)["mean"])(jnp.asarray(z))
 
     def _state(self, snapshot, step, draws: Draws, observe, f, window: Window, representation) -> State:
-        z = jnp.asarray(_merge(draws.z))
+        z = jnp.asarray(merge(draws.z))
         level = jax.vmap(observe)(jnp.asarray(f))[:, : len(snapshot.x)] + self._means(z)[:, None]
         parameters = self.model.natural(z)
         return State(snapshot.t, step, level, parameters, z, window, representation, self.fingerprint)
-
-    def _info(
-        self,
-        state: State,
-        snapshot,
-        draws: Draws,
-        counts,
-        plan: Plan,
-        start: float,
-        compiling: float,
-        settings,
-    ) -> Info:
-        chains = plan.chains
-        latent = np.asarray(state.latent).reshape(chains, plan.draws, -1)
-        rhat, bulk, tail = diagnose(draws.z, latent, self.model.names)
-        updates = {
-            name: UpdateInfo(slices.updates, slices.evaluations, slices.capped, *slices.events)
-            for name, slices in counts.items()
-        }
-        missing = int(np.isnan(snapshot.y).sum())
-        warnings = remarks(updates, rhat, bulk, self.draws, missing, snapshot.y.size)
-        return Info(
-            t=snapshot.t,
-            step=state.step,
-            seconds=time.perf_counter() - start - compiling,
-            compile_seconds=compiling,
-            updates=updates,
-            rhat=rhat,
-            ess=bulk,
-            ess_tail=tail,
-            chains=chains,
-            missing=missing,
-            settings=settings,
-            log_likelihood=float(np.mean(draws.log_likelihood)),
-            warnings=tuple(warnings),
-        )
-
-
-def _sample(
-    key, setting: Setting, problem: Problem, plan: Plan, z: np.ndarray, windows, snapshot: Snapshot, progress
-) -> tuple[chains_.Chains, Draws, dict[str, Any]]:
-    """Start, warm up (finding what is then frozen), and draw."""
-    key_begin, key_warm, key_draw = jax.random.split(key, 3)
-    report = _reporter(progress, plan)
-    centre = np.asarray(problem.carried.mean)
-    tuning = plain_tuning(setting, problem, None, centre)
-    chains = chains_.begin(key_begin, setting, problem, plan, tuning, z, windows[:, 0])
-    _check_start(chains, snapshot)
-    if plan.warmup:
-        chains, warm, _ = chains_.advance(key_warm, chains, tuning, windows[:, : plan.warmup], report)
-        if plan.first:
-            half = plan.warmup // 2
-            tuning = plain_tuning(
-                setting, problem, warm.sites[:, half:].mean((0, 1)), warm.z[:, half:].mean((0, 1))
-            )
-    return chains_.advance(key_draw, chains, tuning, windows[:, plan.warmup :], report)
-
-
-def _check_start(chains: chains_.Chains, snapshot: Snapshot) -> None:
-    found = np.concatenate([np.asarray(group.log_likelihood) for group in chains.groups])
-    if not np.isfinite(found).all():
-        what = "NaN or -inf" if np.all(found < 0) else "+inf"
-        raise SamplerError(
-            f"likelihood returned {what} at the start of step t = {snapshot.t}: none of {chains_.CANDIDATES} draws from "
-            "the prior gives the data a finite density; check the data, the likelihood's support and the priors"
-        )
-
-
-def _reporter(progress: Progress | None, plan: Plan):
-    if progress is None:
-        return None
-    total, done = plan.chains * (plan.warmup + plan.draws), 0
-
-    def report(count: int) -> None:
-        nonlocal done
-        done += count
-        progress(done / total)
-
-    return report
-
-
-def _merge(values: np.ndarray) -> np.ndarray:
-    return np.asarray(values).reshape(-1, *values.shape[2:])
 
 
 def _shuffled(key: Key[Array, ""], state: State) -> State:
@@ -245,6 +144,7 @@ def _shuffled(key: Key[Array, ""], state: State) -> State:
     return state._replace(z=jnp.asarray(state.z)[order], parameters=parameters, window=window)
 
 
-def _digest(model: Model) -> str:
+def digest(model: Model) -> str:
+    """What tells one model from another, in a few letters."""
     text = json.dumps(model.fingerprint(), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

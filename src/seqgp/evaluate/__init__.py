@@ -1,0 +1,1 @@
+"""What the draws are good for: prediction, scores, calibration."""

@@ -1,0 +1,131 @@
+"""One problem sampled: chains started, warmed up (finding what is then frozen), drawn from, and reported on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array, Key
+
+from seqgp.models.errors import SamplerError
+from seqgp.models.model import Model
+from seqgp.models.snapshot import Snapshot
+from seqgp.sequential import chains as chains_
+from seqgp.sequential.chains import Chains, Draws, Plan, Setting
+from seqgp.sequential.diagnostics import diagnose, remarks
+from seqgp.sequential.problem import Problem
+from seqgp.sequential.state import Info, UpdateInfo
+from seqgp.sequential.tuning import plain_tuning
+
+Progress = Callable[[float], None]
+
+
+class Sampled(NamedTuple):
+    """The draws of a problem, and what they cost."""
+
+    draws: Draws
+    counts: dict[str, Any]
+    plan: Plan
+    compile_seconds: float
+
+
+def sample(
+    key: Key[Array, ""],
+    setting: Setting,
+    problem: Problem,
+    plan: Plan,
+    z: np.ndarray,
+    windows: np.ndarray,
+    t: float,
+    progress: Progress | None,
+) -> Sampled:
+    """Start the chains at ``z`` (drawn from the prior where NaN), warm up, and draw once per window."""
+    key_begin, key_warm, key_draw = jax.random.split(key, 3)
+    report = _reporter(progress, plan)
+    centre = np.asarray(problem.carried.mean)
+    tuning = plain_tuning(setting, problem, None, centre)
+    chains = chains_.begin(key_begin, setting, problem, plan, tuning, z, windows[:, 0])
+    _check_start(chains, t)
+    if plan.warmup:
+        chains, warm, _ = chains_.advance(key_warm, chains, tuning, windows[:, : plan.warmup], report)
+        if plan.first:
+            half = plan.warmup // 2
+            tuning = plain_tuning(setting, problem, warm.sites[:, half:].mean((0, 1)), warm.z[:, half:].mean((0, 1)))
+    chains, draws, counts = chains_.advance(key_draw, chains, tuning, windows[:, plan.warmup :], report)
+    return Sampled(draws, counts, plan, chains.compile_seconds)
+
+
+def sample_first(
+    key: Key[Array, ""], setting: Setting, problem: Problem, plan: Plan, t: float, progress: Progress | None
+) -> Sampled:
+    """Sample a problem without a window, from the prior of ``z``."""
+    windows = np.zeros((plan.chains, plan.warmup + plan.draws, 0, problem.x.shape[1]))
+    z = np.full((plan.chains, len(setting.model.names)), np.nan)
+    return sample(key, setting, problem, plan, z, windows, t, progress)
+
+
+def info_of(
+    model: Model,
+    sampled: Sampled,
+    latent: np.ndarray,
+    snapshots: Sequence[Snapshot],
+    step: int,
+    start: float,
+    settings: dict[str, str],
+) -> Info:
+    """What a person wants to know: ``latent`` are the levels, ``(draws, N)``, ``snapshots`` those just used."""
+    draws, plan = sampled.draws, sampled.plan
+    rhat, bulk, tail = diagnose(draws.z, np.asarray(latent).reshape(plan.chains, plan.draws, -1), model.names)
+    updates = {
+        name: UpdateInfo(slices.updates, slices.evaluations, slices.capped, *slices.events)
+        for name, slices in sampled.counts.items()
+    }
+    missing = sum(int(np.isnan(snapshot.y).sum()) for snapshot in snapshots)
+    size = sum(snapshot.y.size for snapshot in snapshots)
+    warnings = remarks(updates, rhat, bulk, plan.chains * plan.draws, missing, size)
+    return Info(
+        t=snapshots[-1].t,
+        step=step,
+        seconds=time.perf_counter() - start - sampled.compile_seconds,
+        compile_seconds=sampled.compile_seconds,
+        updates=updates,
+        rhat=rhat,
+        ess=bulk,
+        ess_tail=tail,
+        chains=plan.chains,
+        missing=missing,
+        settings=settings,
+        log_likelihood=float(np.mean(draws.log_likelihood)),
+        warnings=tuple(warnings),
+    )
+
+
+def merge(values: np.ndarray) -> np.ndarray:
+    """The draws of all chains in one axis."""
+    return np.asarray(values).reshape(-1, *values.shape[2:])
+
+
+def _check_start(chains: Chains, t: float) -> None:
+    found = np.concatenate([np.asarray(group.log_likelihood) for group in chains.groups])
+    if not np.isfinite(found).all():
+        what = "NaN or -inf" if np.all(found < 0) else "+inf"
+        raise SamplerError(
+            f"likelihood returned {what} at the start of step t = {t}: none of {chains_.CANDIDATES} draws "
+            "from the prior gives the data a finite density; check the data, the likelihood's support and the priors"
+        )
+
+
+def _reporter(progress: Progress | None, plan: Plan):
+    if progress is None:
+        return None
+    total, done = plan.chains * (plan.warmup + plan.draws), 0
+
+    def report(count: int) -> None:
+        nonlocal done
+        done += count
+        progress(done / total)
+
+    return report
