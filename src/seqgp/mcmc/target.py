@@ -77,5 +77,7 @@ def position_at(target: Target, z: Float[Array, "d"], nu: Float[Array, "n"], cha
     """The position at ``(z, nu)``, given the chart at ``z``."""
     sites = chart.place.offset + target.root(chart.place.conditional).apply(nu)
     log_likelihood = target.log_likelihood(sites, z)
-    # What cannot be evaluated has no density: any proposal that can be is above it.
-    return Position(z, nu, sites, chart, jnp.where(jnp.isnan(log_likelihood), -jnp.inf, log_likelihood))
+    # What cannot be evaluated has no density: any proposal that can be is above it. The sites are looked at too, for
+    # a likelihood may not see all of them (missing data), and a covariance that was not positive definite spoils them.
+    usable = jnp.isfinite(sites).all() & ~jnp.isnan(log_likelihood)
+    return Position(z, nu, sites, chart, jnp.where(usable, log_likelihood, -jnp.inf))

@@ -118,7 +118,7 @@ class LevelCarry(PaperCarry):
         return "level"
 
     def per_draw(self, model, state):  # noqa: D102
-        mean = state.parameters.get("mean", jnp.asarray(model.mean))
+        mean = state.parameters["mean"] if "mean" in state.parameters else jnp.asarray(model.mean)
         return state.window.f + jnp.reshape(mean, (-1, 1, 1))
 
     def offset(self, shared, window, conditional, z, mean):  # noqa: D102

@@ -105,7 +105,7 @@ def info_of(
 
 def merge(values: np.ndarray) -> np.ndarray:
     """The draws of all chains in one axis."""
-    return np.asarray(values).reshape(-1, *values.shape[2:])
+    return np.asarray(values).reshape(values.shape[0] * values.shape[1], *values.shape[2:])
 
 
 def _check_start(chains: Chains, t: float) -> None:
