@@ -3,6 +3,7 @@
 from seqgp.evaluate.predict import Prediction, predict
 from seqgp.latents.dense import Dense
 from seqgp.latents.grid import Grid
+from seqgp.latents.knots import Knots
 from seqgp.mcmc.plain import Plain, Sweeps
 from seqgp.models.errors import DataError, ModelError, SamplerError, SeqgpError
 from seqgp.models.kernels import (
@@ -19,6 +20,8 @@ from seqgp.models.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, S
 from seqgp.models.model import Model
 from seqgp.models.priors import ScaledSigmoid, inverse_softplus
 from seqgp.models.snapshot import Snapshot
+from seqgp.reference.full import FullSampler
+from seqgp.reference.stacked import FullState
 from seqgp.sequential.run import Run, run, steps
 from seqgp.sequential.sampler import SequentialSampler
 from seqgp.sequential.state import Info, State

@@ -32,6 +32,11 @@ class DenseConditional(NamedTuple):
     window: Float[Array, "n n"]  # L_11
     events: Events
 
+    @property
+    def sites(self) -> int:
+        """The number of sites of the present."""
+        return self.cross.shape[0]
+
     def mean(self, window: Float[Array, "tau S"]) -> Float[Array, "S"]:
         """The mean of the present given the window."""
         return self.mean_columns(window.reshape(-1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -35,18 +36,19 @@ class GridConditional(NamedTuple):
         """The mean of the present given the window."""
         return self.weights @ window
 
-    def mean_columns(self, window: Float[Array, "n k"]) -> Float[Array, "S k"]:
-        """The same for many windows, one in each column."""
-        tau = self.weights.shape[0]
-        if tau == 0:
-            return jnp.zeros((self._size(), window.shape[1]))
-        return jnp.tensordot(self.weights, window.reshape(tau, -1, window.shape[1]), axes=1)
+    def mean_columns(self, window: Float[Array, "n *k"]) -> Float[Array, "S *k"]:
+        """The same for stacked windows, one in each column."""
+        blocks = window.reshape(self.weights.shape[0], self.sites, *window.shape[1:])
+        return jnp.tensordot(self.weights, blocks, axes=1)
 
-    def _size(self) -> int:
-        size = 1
-        for root in self.root.roots:
-            size *= root.shape[0]
-        return size
+    def mean_transpose(self, v: Float[Array, "S *k"]) -> Float[Array, "n *k"]:
+        """The transpose of the map from the window to the mean."""
+        return jnp.tensordot(self.weights, v, axes=0).reshape(-1, *v.shape[1:])
+
+    @property
+    def sites(self) -> int:
+        """The number of sites of the present."""
+        return math.prod(root.shape[0] for root in self.root.roots)
 
 
 class SharedInputs(eqx.Module):
@@ -151,8 +153,12 @@ class SharedGrid(SharedInputs):
     def name(self) -> str:  # noqa: D102
         return "grid" if self.axes is None else "grid (Kronecker)"
 
+    def accepts(self, x: np.ndarray) -> bool:
+        """Whether these are the inputs of the grid, in their order."""
+        return x.shape == self.points.shape and np.array_equal(x, self.points[self.order])
+
     def sites(self, x: np.ndarray, size: int) -> Sites:  # noqa: D102
-        if x.shape != self.points.shape or not np.array_equal(x, self.points[self.order]):
+        if not self.accepts(x):
             raise DataError(
                 f"Grid: x of shape {x.shape} is not the x of the first snapshot (shape {self.points.shape}); "
                 "inputs that change need latent=seqgp.Dense() or seqgp.Knots(…); missing data stay NaN in y"

@@ -31,7 +31,11 @@ class Conditional(Protocol):
     def root(self) -> Root: ...  # noqa: D102
     @property
     def events(self) -> Events: ...  # noqa: D102
+    @property
+    def sites(self) -> int: ...  # noqa: D102
     def mean(self, window: Float[Array, "tau S"]) -> Float[Array, "S"]: ...  # noqa: D102
+    def mean_columns(self, window: Float[Array, "n *k"]) -> Float[Array, "S *k"]: ...  # noqa: D102
+    def mean_transpose(self, v: Float[Array, "S *k"]) -> Float[Array, "n *k"]: ...  # noqa: D102
 
 
 class Sites(NamedTuple):

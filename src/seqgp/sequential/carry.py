@@ -36,6 +36,10 @@ class Carry(Protocol):
         """The prior of the next step from the draws of the last."""
         ...
 
+    def report(self, model: Model, state: State) -> tuple[dict[str, Any], list[str]]:
+        """What a person wants to know of the carry after a step: numbers, and remarks in plain words."""
+        ...
+
     def per_draw(self, model: Model, state: State) -> Float[Array, "draws tau S"]:
         """What each draw of the next step conditions on."""
         ...
@@ -93,6 +97,9 @@ class PaperCarry(eqx.Module):
 
     def summarise(self, model, state):  # noqa: D102
         return Carried(*moments_of_z(model, state), shared=None)
+
+    def report(self, model, state):  # noqa: D102
+        return {}, []
 
     def per_draw(self, model, state):  # noqa: D102
         return state.window.f

@@ -91,18 +91,19 @@ def step_sites(model: Model, state: State, snapshot: Snapshot) -> tuple[Sites, W
     latent = state.representation
     slots = state.window.x.shape[1]
     if hasattr(latent, "axes"):  # fixed sites: only the data are padded
-        size = padded_size(model, len(snapshot.x), state.latent.shape[1])
+        same = len(snapshot.x) == state.latent.shape[1]
+        size = padded_size(model, len(snapshot.x), None if same else 0)
         return latent.sites(snapshot.x, size), state.window, size
     needed = int(np.flatnonzero(state.window.mask.any(axis=0))[-1]) + 1
     size = max(padded_size(model, len(snapshot.x), slots), needed)
     if model.likelihood.pointwise:
         sites = latent.sites(snapshot.x, size)
     else:
-        sites = _widen(latent.sites(snapshot.x, len(snapshot.x)), size)
+        sites = widen_sites(latent.sites(snapshot.x, len(snapshot.x)), size)
     return sites, widen_window(state.window, size), size if model.likelihood.pointwise else len(snapshot.x)
 
 
-def _widen(sites: Sites, size: int) -> Sites:
+def widen_sites(sites: Sites, size: int) -> Sites:
     """Sites padded beyond the data, which then choose their own among them."""
     n = len(sites.mask)
     if size == n:

@@ -19,7 +19,7 @@ from seqgp.sequential import prepare
 from seqgp.sequential.carry import PaperCarry
 from seqgp.sequential.chains import Draws, Plan, Setting
 from seqgp.sequential.sampling import Progress, info_of, merge, sample, sample_first
-from seqgp.sequential.settings import plan_of, positive, resolve_carry, resolve_latent, resolve_updates
+from seqgp.sequential.settings import follow_latent, plan_of, positive, resolve_carry, resolve_latent, resolve_updates
 from seqgp.sequential.state import Info, State, Window
 
 
@@ -35,7 +35,7 @@ class SequentialSampler:
         thin: sweeps per draw of the initial sample.
         latent: how the latent is represented: ``"auto"``, or ``Dense()``, ``Grid()``, ``Knots(…)``.
         updates: which updates a sweep is made of: ``"plain"``, or an object with settings, ``Plain(…)``.
-        carry: what passes from step to step: ``"paper"`` or ``"level"``.
+        carry: what passes from step to step: ``"joint"``, ``"level"`` or ``"paper"``.
     """
 
     def __init__(
@@ -93,6 +93,7 @@ class SequentialSampler:
         prepare.check_snapshot(self.model, snapshot)
         prepare.check_step(self.model, self.tau, state, snapshot, self.fingerprint)
         start = time.perf_counter()
+        state = follow_latent(self.latent, self.model, state, snapshot)
         key_shuffle, key_sample = jax.random.split(key)
         sites, window, size = prepare.step_sites(self.model, state, snapshot)
         previous = _shuffled(key_shuffle, state._replace(window=window))

@@ -5,14 +5,21 @@ from __future__ import annotations
 import numbers
 from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
+
 from seqgp.latents.dense import Dense
-from seqgp.latents.grid import Grid
+from seqgp.latents.grid import Grid, SharedGrid
+from seqgp.latents.knots import KnotGrid, Knots
 from seqgp.mcmc.plain import Plain
 from seqgp.models.errors import SamplerError
+from seqgp.models.kernels import Matern52, RationalQuadratic, SquaredExponential
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.sequential.carry import LevelCarry, PaperCarry
 from seqgp.sequential.chains import Plan
+from seqgp.sequential.joint import JointCarry
+from seqgp.sequential.state import State
 
 PIECES = 10  # calls per step: progress is shown, and an interrupt heard, that often
 
@@ -35,7 +42,7 @@ def resolve_updates(updates: Any) -> Any:
 
 def resolve_carry(carry: Any) -> Any:
     """The carry from a name or an object."""
-    named = {"paper": PaperCarry, "level": LevelCarry}
+    named = {"joint": JointCarry, "level": LevelCarry, "paper": PaperCarry}
     if isinstance(carry, str) and carry in named:
         return named[carry]()
     if isinstance(carry, tuple(named.values())):
@@ -43,13 +50,55 @@ def resolve_carry(carry: Any) -> Any:
     raise SamplerError(f"carry = {carry!r}: expected one of {', '.join(map(repr, named))}")
 
 
+DENSE_UP_TO = 400  # points a snapshot, for "auto"
+SMOOTH = (SquaredExponential, RationalQuadratic, Matern52)
+
+
 def resolve_latent(latent: Any, model: Model, snapshot: Snapshot) -> tuple[Any, str]:
     """The representation for a run, and why it was chosen."""
-    if latent == "auto" or isinstance(latent, Dense):
-        return Dense(), "asked for" if isinstance(latent, Dense) else "exact for any kernel and any inputs"
-    if isinstance(latent, Grid):
-        return latent.resolve(model.kernel, snapshot.x), "asked for"
-    raise SamplerError(f"latent = {latent!r}: expected 'auto', seqgp.Dense(), seqgp.Grid() or seqgp.Knots(…)")
+    kernel, x = model.kernel, snapshot.x
+    if isinstance(latent, Dense):
+        return latent, "asked for"
+    if isinstance(latent, (Grid, Knots)):
+        return latent.resolve(kernel, x), "asked for"
+    if latent != "auto":
+        raise SamplerError(f"latent = {latent!r}: expected 'auto', seqgp.Dense(), seqgp.Grid() or seqgp.Knots(…)")
+    grid = Grid().resolve(kernel, x)
+    if grid.axes is not None:
+        return grid, "x is a product grid and the kernel a product over its axes"
+    if len(x) <= DENSE_UP_TO:
+        return Dense(), f"at most {DENSE_UP_TO} points, any inputs"
+    if not model.likelihood.pointwise:
+        return Dense(), "the likelihood sees all of the latent at once"
+    if not isinstance(kernel.space, SMOOTH) or x.shape[1] > 3:
+        return Dense(), "exact for a rough kernel; Knots(interpolation='cubic') is faster for many points"
+    return Knots().resolve(kernel, x), f"a smooth kernel, and more than {DENSE_UP_TO} points"
+
+
+def follow_latent(latent: Any, model: Model, state: State, snapshot: Snapshot) -> State:
+    """The state in the representation of the next step: ``"auto"`` goes over to shared inputs, and back."""
+    held, window = state.representation, state.window
+    if latent != "auto" or isinstance(held, KnotGrid):
+        return state
+    if isinstance(held, SharedGrid):
+        same = held.accepts(snapshot.x)
+        return state if same else state._replace(representation=Dense())
+    n = len(snapshot.x)
+    shared = all(
+        not mask.any() or (mask.sum() == n and mask[:n].all() and np.array_equal(x[:n], snapshot.x))
+        for x, mask in zip(window.x, window.mask)
+    )
+    if not shared:
+        return state
+    grid = Grid().resolve(model.kernel, snapshot.x)
+    order = np.argsort(grid.order)  # sites of the grid, in the order of the window
+    known = window.mask.any(axis=1)
+    trimmed = window._replace(
+        x=np.repeat(grid.points[None], len(window.times), axis=0),
+        mask=np.repeat(known[:, None], n, axis=1),
+        f=jnp.asarray(window.f)[:, :, :n][:, :, order],
+    )
+    return state._replace(representation=grid, window=trimmed)
 
 
 def plan_of(sampler: Any, representation: Any, first: bool) -> Plan:
