@@ -4,6 +4,7 @@ from seqgp.evaluate.predict import Prediction, predict
 from seqgp.latents.dense import Dense
 from seqgp.latents.grid import Grid
 from seqgp.latents.knots import Knots
+from seqgp.mcmc.informed import Informed
 from seqgp.mcmc.plain import Plain, Sweeps
 from seqgp.models.errors import DataError, ModelError, SamplerError, SeqgpError
 from seqgp.models.kernels import (

@@ -1,0 +1,211 @@
+"""The collapsed sampler: Gaussian data, the latent integrated out; exact, and the oracle of the rest.
+
+``z`` moves by elliptical slices under the log marginal likelihood, on ellipses drawn from the moments of the warm-up
+draws (inflated, corrected for, and frozen) or, one time in five, from the prior; the latent is drawn exactly for every
+draw that is kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from seqgp.latents.operators import Events
+from seqgp.mcmc.elliptical import Evaluation, SliceInfo, elliptical_slice
+from seqgp.mcmc.gaussian import log_normal_density
+from seqgp.models.errors import SamplerError
+from seqgp.models.model import Model
+from seqgp.models.snapshot import Snapshot
+from seqgp.reference.marginal import (
+    Stack,
+    distances,
+    draw_latent,
+    log_marginal,
+    observed_distances,
+    require_gaussian,
+    stack,
+)
+from seqgp.reference.stacked import FullState, budget_of, check_snapshots
+from seqgp.sequential.chains import CANDIDATES, Draws, Plan
+from seqgp.sequential.engine import compiled, in_threads
+from seqgp.sequential.sampler import digest
+from seqgp.sequential.sampling import Progress, Sampled, info_of, merge
+from seqgp.sequential.settings import divisor_near
+from seqgp.sequential.state import Info
+
+INFLATION = 1.5  # of the covariance of the warm-up draws, so that the ellipse covers the posterior's tails
+WIDE = 0.2  # of the slices are on an ellipse from the prior, for tails that no Gaussian reaches
+PIECES = 10
+
+
+class Ellipse(NamedTuple):
+    """The Gaussian that ellipses are drawn from: the prior, or one informed by draws."""
+
+    mean: Float[Array, "d"]
+    root: Float[Array, "d d"]
+
+
+class Kept(NamedTuple):
+    """The draws of one chain."""
+
+    z: Float[Array, "n d"]
+    f: Float[Array, "n N"]
+    log_marginal: Float[Array, "n"]
+
+
+def _density(model: Model, data: Stack):
+    """``log p(y | z)``, as a function of ``z``."""
+    between = observed_distances(model, data)
+    return lambda z: log_marginal(model, data, between, model.parameters(z))
+
+
+def _start(model: Model, data: Stack, prior: Ellipse, key: Key[Array, ""]) -> Float[Array, "d"]:
+    """The best of a few draws from the prior."""
+    density = _density(model, data)
+    drawn = jax.random.normal(key, (CANDIDATES, len(prior.mean)))
+    candidates = prior.mean + drawn @ prior.root.T
+    found = jax.lax.map(density, candidates)
+    return candidates[jnp.argmax(jnp.where(jnp.isnan(found), -jnp.inf, found))]
+
+
+def _advance(model: Model, data: Stack, prior: Ellipse, ellipse: Ellipse, sizes: tuple[int, int, bool], key, z):
+    """``count`` draws of ``z``, each after ``thin`` slices; with the latent, if it is wanted."""
+    count, thin, latent = sizes
+    density = _density(model, data)
+    between = distances(model, data.t, data.x) if latent else None
+
+    def slice_(carry, key):
+        z, found = carry
+        key_choice, key_ellipse, key_slice = jax.random.split(key, 3)
+        wide = jax.random.uniform(key_choice) < WIDE
+        chosen = jax.tree.map(lambda a, b: jnp.where(wide, a, b), prior, ellipse)
+
+        def weigh(z, found):
+            return found + log_normal_density(z, *prior) - log_normal_density(z, *chosen)
+
+        def evaluate(centred) -> Evaluation:
+            found = density(chosen.mean + centred)
+            return Evaluation(weigh(chosen.mean + centred, found), found, Events.none())
+
+        drawn = chosen.root @ jax.random.normal(key_ellipse, z.shape, z.dtype)
+        start = Evaluation(weigh(z, found), found, Events.none())
+        centred, at, info = elliptical_slice(key_slice, z - chosen.mean, drawn, start, evaluate)
+        return (chosen.mean + centred, at.kept), info
+
+    def draw(carry, key):
+        key_slices, key_latent = jax.random.split(key)
+        (z, found), infos = jax.lax.scan(slice_, carry, jax.random.split(key_slices, thin))
+        f = jnp.zeros(0) if between is None else draw_latent(key_latent, model, data, between, model.parameters(z))
+        return (z, found), (Kept(z, f, found), jax.tree.map(jnp.sum, infos))
+
+    (z, _), (kept, infos) = jax.lax.scan(draw, (z, density(z)), jax.random.split(key, count))
+    return z, kept, jax.tree.map(jnp.sum, infos)
+
+
+class CollapsedSampler:
+    """Draws of the latents at all times and of all parameters given all the data, for a Gaussian likelihood.
+
+    Args:
+        model: the model; its likelihood must be :class:`seqgp.Gaussian`.
+        draws: how many draws to keep.
+        chains: over how many chains the draws are spread; a divisor of ``draws``.
+        warmup: slices per chain that are dropped: half of them on ellipses from the prior, half on informed ones.
+        thin: slices per draw.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        draws: int = 1000,
+        chains: int | None = None,
+        warmup: int | None = None,
+        thin: int | None = None,
+    ):
+        budget = budget_of("CollapsedSampler", model, draws, chains, warmup, thin)
+        require_gaussian(model, "CollapsedSampler")
+        self.model = model
+        self.draws = budget.draws
+        self.chains = budget.chains or divisor_near(budget.draws, 4)
+        self.warmup = 400 if budget.warmup is None else budget.warmup
+        self.thin = 2 if budget.thin is None else budget.thin
+        self.fingerprint = digest(model)
+
+    def sample(
+        self, key: Key[Array, ""], snapshots: Sequence[Snapshot] | Snapshot, progress: Progress | None = None
+    ) -> tuple[FullState, Info]:
+        """Draws given all snapshots, which must be in the order of time."""
+        start = time.perf_counter()
+        snapshots = check_snapshots(self.model, snapshots)
+        data = stack(snapshots)
+        sampled = self._chains(key, data, progress)
+        z, f = merge(np.asarray(sampled.draws.z)), merge(np.asarray(sampled.draws.sites))
+        mean = np.asarray(jax.vmap(lambda z: self.model.parameters(z)["mean"])(jnp.asarray(z)))
+        level = f + mean[:, None]
+        ends = np.cumsum([len(snapshot.x) for snapshot in snapshots])[:-1]
+        state = FullState(
+            times=tuple(snapshot.t for snapshot in snapshots),
+            latent=tuple(jnp.asarray(block) for block in np.split(level, ends, axis=1)),
+            parameters=self.model.natural(jnp.asarray(z)),
+            z=jnp.asarray(z),
+            fingerprint=self.fingerprint,
+        )
+        settings = {"latent": "integrated out", "updates": "collapsed", "carry": "none"}
+        return state, info_of(self.model, sampled, level, snapshots, len(snapshots), start, settings)
+
+    def _chains(self, key: Key[Array, ""], data: Stack, progress: Progress | None) -> Sampled:
+        """Start, warm up twice, and draw: every chain in a thread of its own."""
+        keys = jax.random.split(key, (4, self.chains))
+        mean, covariance = self.model.prior_of_z()
+        prior = ellipse = Ellipse(jnp.asarray(mean), jnp.asarray(np.linalg.cholesky(covariance)))
+        starts = [compiled(_start, self.model, data, prior, k) for k in keys[0]]
+        z = in_threads([run for run, _ in starts])
+        seconds = sum(spent for _, spent in starts)
+        for half in (1, 2):
+            if self.warmup >= 4 and len(mean):
+                size = (self.warmup // 2, 1, False)
+                z, kept, _, spent = self._advance(data, prior, ellipse, size, keys[half], z)
+                seconds += spent
+                ellipse = _informed(np.stack([np.asarray(k.z)[len(k.z) // 2 :] for k in kept]), covariance)
+        draws, counts, spent = self._draw(data, prior, ellipse, keys[3], z, progress)
+        plan = Plan(self.chains, 1, self.warmup, self.draws // self.chains, self.thin, 1, True)
+        return Sampled(draws, {"parameters": counts}, plan, seconds + spent)
+
+    def _draw(self, data, prior, ellipse, keys, z, progress) -> tuple[Draws, SliceInfo, float]:
+        per_chain = self.draws // self.chains
+        piece = divisor_near(per_chain, max(1, per_chain // PIECES))
+        parts, infos, seconds = [], [], 0.0
+        for i in range(per_chain // piece):
+            inner = jax.vmap(lambda k, i=i: jax.random.fold_in(k, i))(keys)
+            z, kept, counts, spent = self._advance(data, prior, ellipse, (piece, self.thin, True), inner, z)
+            seconds += spent
+            parts.append(jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *kept))
+            infos += counts
+            if progress is not None:
+                progress((i + 1) * piece / per_chain)
+        joined = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)
+        if not np.isfinite(joined.log_marginal).all():
+            raise SamplerError(
+                "CollapsedSampler: the marginal likelihood is not finite at the start of a chain: the covariance of "
+                "the data is not positive definite for any draw of the prior; raise Model(jitter=…) or bound the noise"
+            )
+        counts = jax.tree.map(lambda *leaves: int(sum(int(leaf) for leaf in leaves)), *infos)
+        return Draws(joined.z, joined.f, joined.log_marginal), counts, seconds
+
+    def _advance(self, data, prior, ellipse, size, keys, z):
+        tasks = [compiled(_advance, self.model, data, prior, ellipse, size, k, at) for k, at in zip(keys, z)]
+        results = in_threads([run for run, _ in tasks])
+        z, kept, counts = (list(part) for part in zip(*results))
+        return z, kept, counts, sum(spent for _, spent in tasks)
+
+
+def _informed(z: np.ndarray, prior: np.ndarray) -> Ellipse:
+    """The moments of draws, inflated; a trace of the prior keeps them regular."""
+    flat = z.reshape(-1, z.shape[-1])
+    covariance = INFLATION * np.atleast_2d(np.cov(flat, rowvar=False)) + 1e-6 * prior
+    return Ellipse(jnp.asarray(flat.mean(axis=0)), jnp.asarray(np.linalg.cholesky(covariance)))

@@ -1,0 +1,72 @@
+"""The non-sequential sampler: all of the data at once, exact, any likelihood (the paper's comparison)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from seqgp.models.model import Model
+from seqgp.models.snapshot import Snapshot
+from seqgp.reference.stacked import FullState, budget_of, check_snapshots, levels, stacked_problem
+from seqgp.sequential.carry import PaperCarry
+from seqgp.sequential.chains import Setting
+from seqgp.sequential.sampler import digest
+from seqgp.sequential.sampling import Progress, info_of, merge, sample_first
+from seqgp.sequential.settings import choose_updates, plan_of, resolve_updates
+from seqgp.sequential.state import Info
+
+
+class FullSampler:
+    """Draws of the latents at all times and of all parameters given all the data: exact, at a cost cubic in time.
+
+    The updates are those of the initial sample, on the stacked inputs. For a Gaussian likelihood
+    :class:`seqgp.reference.CollapsedSampler` draws from the same posterior and is much faster.
+
+    Args:
+        model: the model.
+        draws: how many draws to keep.
+        chains: over how many chains the draws are spread; a divisor of ``draws``.
+        warmup: sweeps per chain that are dropped before the first draw.
+        thin: sweeps per draw.
+        updates: which updates a sweep is made of, as in :class:`seqgp.SequentialSampler`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        draws: int = 1000,
+        chains: int | None = None,
+        warmup: int | None = None,
+        thin: int | None = None,
+        updates: Any = "plain",
+    ):
+        budget = budget_of("FullSampler", model, draws, chains, warmup, thin)
+        self.model = model
+        self.draws, self.chains, self.warmup, self.thin = budget
+        self.updates = resolve_updates(updates)
+        self.fingerprint = digest(model)
+
+    def sample(
+        self, key: Key[Array, ""], snapshots: Sequence[Snapshot] | Snapshot, progress: Progress | None = None
+    ) -> tuple[FullState, Info]:
+        """Draws given all snapshots, which must be in the order of time."""
+        start = time.perf_counter()
+        snapshots = check_snapshots(self.model, snapshots)
+        problem, sites = stacked_problem(self.model, snapshots)
+        setting = Setting(self.model, PaperCarry(), self.updates)
+        setting = setting._replace(updates=choose_updates(self.updates, setting, problem))
+        plan = plan_of(self, problem.representation, setting.updates, first=True)
+        sampled = sample_first(key, setting, problem, plan, snapshots[-1].t, progress)
+        z = merge(np.asarray(sampled.draws.z))
+        latent = levels(self.model, snapshots, sites, merge(np.asarray(sampled.draws.sites)), z)
+        parameters = self.model.natural(jnp.asarray(z))
+        times = tuple(snapshot.t for snapshot in snapshots)
+        state = FullState(times, latent, parameters, jnp.asarray(z), self.fingerprint)
+        settings = {"latent": "dense", "updates": sampled.updates, "carry": "none"}
+        every = np.concatenate([np.asarray(level) for level in latent], axis=1)
+        return state, info_of(self.model, sampled, every, snapshots, len(snapshots), start, settings)

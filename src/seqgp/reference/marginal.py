@@ -1,0 +1,144 @@
+"""Gaussian data: the latent integrated out exactly, and drawn exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.lax.linalg import cholesky
+from jaxtyping import Array, Float, Int, Key
+
+from seqgp.latents.operators import root_with_jitter, solve_lower
+from seqgp.models.errors import ModelError
+from seqgp.models.kernels import within
+from seqgp.models.likelihoods import Gaussian
+from seqgp.models.model import Model
+from seqgp.models.snapshot import Snapshot
+
+
+class Stack(NamedTuple):
+    """All sites of all snapshots in one row, and which of them have been observed."""
+
+    t: Float[Array, "n"]
+    x: Float[Array, "n D"]
+    y: Float[Array, "m"]  # the observed values
+    observed: Int[Array, "m"]  # their sites
+
+
+class Distances(NamedTuple):
+    """What the kernels need of the inputs."""
+
+    time: Any
+    space: Any
+
+
+def require_gaussian(model: Model, who: str) -> None:
+    """Raise unless the latent can be integrated out."""
+    if not isinstance(model.likelihood, Gaussian):
+        raise ModelError(
+            f"{who} integrates the latent out, which needs seqgp.Gaussian(noise) as the likelihood, got "
+            f"{type(model.likelihood).__name__}; use seqgp.FullSampler"
+        )
+
+
+def stack(snapshots: Sequence[Snapshot]) -> Stack:
+    """The snapshots in one row."""
+    y = np.concatenate([snapshot.y for snapshot in snapshots])
+    observed = np.flatnonzero(~np.isnan(y))
+    return Stack(
+        t=jnp.asarray(np.concatenate([np.full(len(snapshot.x), snapshot.t) for snapshot in snapshots])),
+        x=jnp.asarray(np.concatenate([snapshot.x for snapshot in snapshots])),
+        y=jnp.asarray(y[observed]),
+        observed=jnp.asarray(observed),
+    )
+
+
+def distances(model: Model, t: Float[Array, "n"], x: Float[Array, "n D"]) -> Distances:
+    """Between all pairs of sites, whatever the parameters."""
+    return Distances(model.kernel.time.prepare(t[:, None], t[:, None]), model.kernel.space.prepare(x, x))
+
+
+def covariance(model: Model, between: Distances, parameters: dict[str, Any]) -> Float[Array, "n n"]:
+    """The prior covariance of the latent, without jitter."""
+    time = model.kernel.time.covariance(between.time, within(parameters, "time"))
+    space = model.kernel.space.covariance(between.space, within(parameters, "space"))
+    return parameters["scale"] ** 2 * time * space
+
+
+def observed_distances(model: Model, data: Stack) -> Distances:
+    """Between the observed sites."""
+    return distances(model, data.t[data.observed], data.x[data.observed])
+
+
+def data_root(model: Model, prior: Float[Array, "m m"], parameters: dict[str, Any]) -> Float[Array, "m m"]:
+    """The Cholesky factor of the covariance of the data: latent, jitter and noise."""
+    diagonal = model.jitter[0] * parameters["scale"] ** 2 + parameters["noise"] ** 2
+    return cholesky(prior + diagonal * jnp.eye(prior.shape[0]), symmetrize_input=False)
+
+
+def log_marginal(model: Model, data: Stack, between: Distances, parameters: dict[str, Any]) -> Float[Array, ""]:
+    """``log p(y | parameters)``; ``between`` are the distances of the observed sites."""
+    root = data_root(model, covariance(model, between, parameters), parameters)
+    white = solve_lower(root, data.y - parameters["mean"])
+    constant = 0.5 * data.y.shape[0] * jnp.log(2 * jnp.pi)
+    return -0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(root))) - constant
+
+
+class Moments(NamedTuple):
+    """A Gaussian distribution of the level at all sites."""
+
+    mean: Float[Array, "n"]
+    covariance: Float[Array, "n n"]
+
+
+def exact_moments(model: Model, data: Stack, parameters: dict[str, Any]) -> Moments:
+    """Mean and covariance of the level ``f + mean`` at all sites given the data, at known parameters."""
+    prior = covariance(model, distances(model, data.t, data.x), parameters)
+    prior = prior + model.jitter[0] * parameters["scale"] ** 2 * jnp.eye(prior.shape[0])
+    cross = prior[:, data.observed]
+    seen = cross[data.observed] + parameters["noise"] ** 2 * jnp.eye(data.y.shape[0])
+    root = cholesky(seen, symmetrize_input=False)
+    half = solve_lower(root, cross.T)
+    white = solve_lower(root, data.y - parameters["mean"])
+    return Moments(parameters["mean"] + half.T @ white, prior - half.T @ half)
+
+
+def draw_latent(
+    key: Key[Array, ""], model: Model, data: Stack, between: Distances, parameters: dict[str, Any]
+) -> Float[Array, "n"]:
+    """An exact draw of the zero-mean latent at all sites given the data, by Matheron's rule.
+
+    ``between`` are the distances of all sites.
+    """
+    key_prior, key_noise = jax.random.split(key)
+    prior = covariance(model, between, parameters)
+    variance = parameters["scale"] ** 2
+    root, _ = root_with_jitter(prior, variance, model.jitter)
+    f = root @ jax.random.normal(key_prior, (prior.shape[0],), prior.dtype)
+    prior = prior + model.jitter[0] * variance * jnp.eye(prior.shape[0])
+    cross = prior[:, data.observed]
+    noise = parameters["noise"] * jax.random.normal(key_noise, data.y.shape, prior.dtype)
+    seen = cholesky(cross[data.observed] + parameters["noise"] ** 2 * jnp.eye(data.y.shape[0]), symmetrize_input=False)
+    residual = data.y - parameters["mean"] - f[data.observed] - noise
+    return f + cross @ solve_lower(seen, solve_lower(seen, residual), transpose=True)
+
+
+def gaussian_posterior(model: Model, snapshots: Sequence[Snapshot], parameters: dict[str, Any]) -> list[Moments]:
+    """The exact posterior of the level at each time given all snapshots, at known parameters, any kernel.
+
+    Args:
+        model: a model with a Gaussian likelihood.
+        snapshots: the data, in the order of time.
+        parameters: every parameter by name, in natural units (``model.parameters(z)``).
+    """
+    require_gaussian(model, "gaussian_posterior")
+    moments = exact_moments(model, stack(snapshots), parameters)
+    found, start = [], 0
+    for snapshot in snapshots:
+        block = slice(start, start + len(snapshot.x))
+        found.append(Moments(moments.mean[block], moments.covariance[block, block]))
+        start = block.stop
+    return found

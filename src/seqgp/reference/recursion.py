@@ -1,0 +1,111 @@
+"""The algorithm's own target in closed form: known parameters, Gaussian noise, the paper's carry.
+
+This says whether the algorithm is implemented as specified. How good its approximation is, the Kalman filter or the
+exact posterior says: ``f`` of the window is never revisited here, so the two differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from scipy.linalg import cho_factor, cho_solve
+
+from seqgp.models.errors import DataError, SamplerError
+from seqgp.models.model import Model
+from seqgp.models.snapshot import Snapshot
+from seqgp.reference.kalman import known_parameters
+from seqgp.reference.marginal import Moments, covariance, distances
+
+
+class ScalarTarget(NamedTuple):
+    """Mean and variance at each time, of the algorithm and of the exact filter."""
+
+    mean: Float[np.ndarray, "T"]
+    variance: Float[np.ndarray, "T"]
+    exact_mean: Float[np.ndarray, "T"]
+    exact_variance: Float[np.ndarray, "T"]
+
+    @property
+    def ratio(self) -> Float[np.ndarray, "T"]:
+        """``R_t``: the variance of the algorithm's target against the exact one."""
+        return self.variance / self.exact_variance
+
+
+def scalar_target(a: float, r: float, y: Float[np.ndarray, "T"]) -> ScalarTarget:
+    """One location, ``f_t | f_{t−1} ~ N(a f_{t−1}, 1 − a²)`` of unit variance, ``y_t ~ N(f_t, r)``.
+
+    ``m_t = g a m_{t−1} + (1 − g) y_t`` and ``P_t = g q + (g a)² P_{t−1}`` with ``g = r / (q + r)``.
+    """
+    values = np.asarray(y, dtype=float)
+    q = 1 - a**2
+    g = r / (q + r)
+    m, p = values[0] / (1 + r), r / (1 + r)
+    em, ep = m, p
+    found = [(m, p, em, ep)]
+    for value in values[1:]:
+        m, p = g * a * m + (1 - g) * value, g * q + (g * a) ** 2 * p
+        ahead = a**2 * ep + q
+        gain = ahead / (ahead + r)
+        em, ep = a * em + gain * (value - a * em), (1 - gain) * ahead
+        found.append((m, p, em, ep))
+    return ScalarTarget(*np.array(found).T)
+
+
+def sequential_target(model: Model, snapshots: Sequence[Snapshot], tau: int = 1) -> list[Moments]:
+    """The distribution of the level at each time that the paper's algorithm samples from.
+
+    Args:
+        model: all parameters known, and a Gaussian likelihood; any kernel.
+        snapshots: the data in the order of time; inputs may change, NaN where missing.
+        tau: how many past times the latent of the present is conditioned on.
+    """
+    if tau < 1:
+        raise SamplerError(f"tau = {tau} is not a whole number >= 1")
+    if not snapshots:
+        raise DataError("snapshots: the list is empty, expected at least one seqgp.Snapshot")
+    parameters = known_parameters(model, "sequential_target")
+    sizes = [len(snapshot.x) for snapshot in snapshots]
+    found: list[Moments] = []
+    mean, spread = np.zeros(0), np.zeros((0, 0))  # of the window, draw by draw a Gaussian vector
+    for t, snapshot in enumerate(snapshots):
+        first = max(0, t - tau)
+        prior = _prior(model, snapshots[first : t + 1], parameters)
+        mean, spread = _step(mean, spread, prior, snapshot, parameters)
+        n = sizes[t]
+        level = mean[-n:] + float(parameters["mean"])
+        found.append(Moments(jnp.asarray(level), jnp.asarray(spread[-n:, -n:])))
+        drop = 0 if t + 1 <= tau else sizes[t - tau]
+        mean, spread = mean[drop:], spread[drop:, drop:]
+    return found
+
+
+def _prior(model: Model, snapshots: Sequence[Snapshot], parameters) -> np.ndarray:
+    """The covariance of window and present, with the model's jitter."""
+    times = np.concatenate([np.full(len(s.x), s.t) for s in snapshots])
+    between = distances(model, jnp.asarray(times), jnp.asarray(np.concatenate([s.x for s in snapshots])))
+    matrix = np.asarray(covariance(model, between, parameters))
+    return matrix + model.jitter[0] * float(parameters["scale"]) ** 2 * np.eye(len(matrix))
+
+
+def _step(mean: np.ndarray, spread: np.ndarray, prior: np.ndarray, snapshot: Snapshot, parameters):
+    """Window and present after a step: the present given window and data, the window as it was."""
+    w, noise = len(mean), float(parameters["noise"])
+    forward = np.linalg.solve(prior[:w, :w], prior[:w, w:]).T  # f_t = forward f_w + N(0, q)
+    q = prior[w:, w:] - forward @ prior[:w, w:]
+    seen = np.flatnonzero(~np.isnan(snapshot.y))
+    gain = np.zeros((len(q), 0))
+    if len(seen):
+        factor = cho_factor(q[np.ix_(seen, seen)] + noise**2 * np.eye(len(seen)))
+        gain = cho_solve(factor, q[seen]).T
+    stay = np.eye(len(q))
+    stay[:, seen] -= gain
+    a = stay @ forward
+    present = a @ mean + gain @ (snapshot.y[seen] - float(parameters["mean"]))
+    cross = spread @ a.T
+    own = a @ cross + stay @ q
+    joint = np.block([[spread, cross], [cross.T, 0.5 * (own + own.T)]])
+    return np.concatenate([mean, present]), joint

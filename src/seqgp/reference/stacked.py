@@ -1,0 +1,116 @@
+"""Snapshots side by side: what the non-sequential samplers share."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from seqgp.latents.dense import Dense
+from seqgp.latents.protocol import Sites
+from seqgp.models.errors import DataError, SamplerError
+from seqgp.models.model import Model
+from seqgp.models.snapshot import Snapshot
+from seqgp.sequential import prepare
+from seqgp.sequential.carry import Carried
+from seqgp.sequential.observed import observed_from
+from seqgp.sequential.problem import Problem
+from seqgp.sequential.settings import positive
+
+
+class FullState(NamedTuple):
+    """Draws of the latents at all times and of the parameters, given all the data."""
+
+    times: tuple[float, ...]
+    latent: tuple[Float[Array, "draws N"], ...]  # one per time: f_t + mean, what the likelihood sees
+    parameters: dict[str, Array]
+    z: Float[Array, "draws d"]
+    fingerprint: str
+
+    @property
+    def draws(self) -> int:
+        """The number of draws."""
+        return self.z.shape[0]
+
+
+class Budget(NamedTuple):
+    """How much to sample: what a user asked for, checked."""
+
+    draws: int
+    chains: int | None
+    warmup: int | None
+    thin: int | None
+
+
+def budget_of(who: str, model: Any, draws: int, chains: Any, warmup: Any, thin: Any) -> Budget:
+    """The settings of a sampler, or an error that names the one that cannot be used."""
+    prepare.require_x64()
+    if not isinstance(model, Model):
+        raise SamplerError(f"{who}: expected a seqgp.Model, got {type(model).__name__}")
+    budget = Budget(
+        draws=positive("draws", draws),
+        chains=None if chains is None else positive("chains", chains),
+        warmup=None if warmup is None else positive("warmup", warmup, least=0),
+        thin=None if thin is None else positive("thin", thin),
+    )
+    if budget.chains is not None and budget.draws % budget.chains:
+        raise SamplerError(f"{who}: draws = {draws} is not divisible by chains = {chains}")
+    return budget
+
+
+def check_snapshots(model: Model, snapshots: Sequence[Snapshot] | Snapshot) -> tuple[Snapshot, ...]:
+    """The snapshots as a tuple: at least one, in the order of time, of the same dimension, fit for the model."""
+    found = (snapshots,) if isinstance(snapshots, Snapshot) else tuple(snapshots)
+    if not found:
+        raise DataError("snapshots: the list is empty, expected at least one seqgp.Snapshot")
+    for snapshot in found:
+        prepare.check_snapshot(model, snapshot)
+    for last, snapshot in itertools.pairwise(found):
+        if not snapshot.t > last.t:
+            raise DataError(f"snapshots: t = {snapshot.t} is not after the last t = {last.t}")
+        if snapshot.x.shape[1] != last.x.shape[1]:
+            raise DataError(
+                f"snapshots: x at t = {snapshot.t} has {snapshot.x.shape[1]} columns, but at t = {last.t} it has "
+                f"{last.x.shape[1]}"
+            )
+    return found
+
+
+def stacked_problem(model: Model, snapshots: Sequence[Snapshot]) -> tuple[Problem, list[Sites]]:
+    """All snapshots as blocks of the present: the exact problem, without a window."""
+    latent, size = Dense(), max(len(snapshot.x) for snapshot in snapshots)
+    pointwise = model.likelihood.pointwise
+    sites = [
+        latent.sites(s.x, size) if pointwise else prepare.widen_sites(latent.sites(s.x, len(s.x)), size)
+        for s in snapshots
+    ]
+    observed = tuple(
+        observed_from(model, s, places.observe, size if pointwise else len(s.x)) for s, places in zip(snapshots, sites)
+    )
+    mean, covariance = model.prior_of_z()
+    problem = Problem(
+        carried=Carried(jnp.asarray(mean), jnp.asarray(covariance), shared=None),
+        times=jnp.array([s.t for s in snapshots]),
+        x=jnp.stack([places.x for places in sites]),
+        mask=jnp.stack([places.mask for places in sites]),
+        observed=observed,
+        representation=latent,
+    )
+    return problem, sites
+
+
+def levels(
+    model: Model, snapshots: Sequence[Snapshot], sites: Sequence[Sites], f: np.ndarray, z: np.ndarray
+) -> tuple[Float[Array, "draws N"], ...]:
+    """``f_t + mean`` at the data of each time, from the latents at the stacked sites."""
+    mean = jax.vmap(lambda z: model.parameters(z)["mean"])(jnp.asarray(z))[:, None]
+    blocks = jnp.asarray(f).reshape(len(f), len(snapshots), -1)
+    return tuple(
+        jax.vmap(places.observe)(blocks[:, i])[:, : len(snapshot.x)] + mean
+        for i, (snapshot, places) in enumerate(zip(snapshots, sites))
+    )
