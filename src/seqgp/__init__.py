@@ -1,6 +1,10 @@
 """Bayesian inference for latent Gaussian processes that keeps up with your data."""
 
 from seqgp.evaluate.predict import Prediction, predict
+from seqgp.io.arviz import to_datatree
+from seqgp.io.errors import StoreError, TableError
+from seqgp.io.run import Run, run
+from seqgp.io.store import Store
 from seqgp.latents.dense import Dense
 from seqgp.latents.grid import Grid
 from seqgp.latents.knots import Knots
@@ -23,7 +27,7 @@ from seqgp.models.priors import ScaledSigmoid, inverse_softplus
 from seqgp.models.snapshot import Snapshot
 from seqgp.reference.full import FullSampler
 from seqgp.reference.stacked import FullState
-from seqgp.sequential.run import Run, run, steps
+from seqgp.sequential.run import steps
 from seqgp.sequential.sampler import SequentialSampler
 from seqgp.sequential.state import Info, State
 

@@ -99,8 +99,8 @@ class KnotGrid(SharedInputs):
             if outside.any():
                 i = int(np.argmax(outside))
                 raise DataError(
-                    f"Knots: x[{i}, {d}] = {x[i, d]:g} is outside the domain [{low:g}, {high:g}] ({outside.sum()} points "
-                    "are); set Knots(domain=…) wide enough for all data to come"
+                    f"Knots: x[{i}, {d}] = {x[i, d]:g} is outside the domain [{low:g}, {high:g}] "
+                    f"({outside.sum()} points are); set Knots(domain=…) wide enough for all data to come"
                 )
         return Observe(weights=interpolation_matrix(self.lines, x, self.interpolation))
 

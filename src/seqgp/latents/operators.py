@@ -1,4 +1,4 @@
-"""Square roots of covariance matrices as linear operators: applied, transposed, solved.
+"""Square roots of covariance matrices as linear operators: applied, pulled back (transposed), solved.
 
 Vectors are ``(S,)`` or columns of ``(S, k)``.
 """
@@ -43,8 +43,11 @@ class Triangular(NamedTuple):
     def apply(self, v):  # noqa: D102
         return self.root @ v
 
-    def transpose(self, v):  # noqa: D102
+    def pull(self, v):  # noqa: D102
         return self.root.T @ v
+
+    def pull_diagonal(self, d):  # noqa: D102
+        return (d[:, None] * self.root).T
 
     def solve(self, v):  # noqa: D102
         return solve_lower(self.root, v)
@@ -59,8 +62,13 @@ class Kronecker(NamedTuple):
     def apply(self, v):  # noqa: D102
         return self.gain * self._each(v, lambda root, block: root @ block)
 
-    def transpose(self, v):  # noqa: D102
+    def pull(self, v):  # noqa: D102
         return self.gain * self._each(v, lambda root, block: root.T @ block)
+
+    def pull_diagonal(self, d):  # noqa: D102
+        if len(self.roots) == 1:
+            return self.gain * (d[:, None] * self.roots[0]).T
+        return self.pull(jnp.diag(d))
 
     def solve(self, v):  # noqa: D102
         return self._each(v, solve_lower) / self.gain

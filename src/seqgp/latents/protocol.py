@@ -17,11 +17,23 @@ from seqgp.models.kernels import Parameters, Separable
 
 
 class Root(Protocol):
-    """A square root of a covariance matrix."""
+    """A square root of the covariance of the sites: those of the present, after those of the window if it moves."""
 
-    def apply(self, v: Float[Array, "S *k"]) -> Float[Array, "S *k"]: ...  # noqa: D102
-    def transpose(self, v: Float[Array, "S *k"]) -> Float[Array, "S *k"]: ...  # noqa: D102
-    def solve(self, v: Float[Array, "S *k"]) -> Float[Array, "S *k"]: ...  # noqa: D102
+    def apply(self, v: Float[Array, "n *k"]) -> Float[Array, "n *k"]:
+        """The root times ``v``."""
+        ...
+
+    def solve(self, v: Float[Array, "n *k"]) -> Float[Array, "n *k"]:
+        """The inverse of the root times ``v``."""
+        ...
+
+    def pull(self, v: Float[Array, "S *k"]) -> Float[Array, "n *k"]:
+        """The transpose of the root times ``v``, which lives on the sites of the present (zero on the window's)."""
+        ...
+
+    def pull_diagonal(self, d: Float[Array, "S"]) -> Float[Array, "n S"]:
+        """``pull`` of a diagonal matrix."""
+        ...
 
 
 class Conditional(Protocol):

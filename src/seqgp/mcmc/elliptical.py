@@ -23,6 +23,7 @@ class SliceInfo(NamedTuple):
     updates: Int[Array, ""]
     evaluations: Int[Array, ""]
     capped: Int[Array, ""]
+    spread: Float[Array, ""]  # half the squared change of the log density: its variance, where draws are independent
     events: Events
 
     def __add__(self, other):  # type: ignore[override]
@@ -112,5 +113,7 @@ def elliptical_slice(
     last = jax.lax.while_loop(unfinished, shrink, first)
     value = jax.tree.map(lambda new, old: jnp.where(last.accepted, new, old), propose(last.angle), current)
     kept = jax.tree.map(lambda new, old: jnp.where(last.accepted, new, old), last.evaluation, start)
-    info = SliceInfo(jnp.ones((), int), last.shrinks, (~last.accepted).astype(int), last.evaluation.events)
+    change = kept.log_density - start.log_density
+    spread = jnp.where(jnp.isfinite(change), 0.5 * change**2, 0.0)
+    info = SliceInfo(jnp.ones((), int), last.shrinks, (~last.accepted).astype(int), spread, last.evaluation.events)
     return value, kept, info

@@ -98,21 +98,21 @@ class Plain(eqx.Module):
         def latent(key, position, times):
             return repeat(key, lambda k, p: move_latent(k, target, p), position, times)
 
-        position = _tally(info, "latent", latent(keys[0], position, sweeps.before))
+        position = tally(info, "latent", latent(keys[0], position, sweeps.before))
         if target.kernel is not None:
             if first or self.kernel == "surrogate":
                 moved = move_kernel_with_surrogate(keys[1], target, position, tuning.precision)
             else:
                 moved = move_parameters(keys[1], target, position, target.kernel, lambda z: whitened_at(target, z))
-            position = _tally(info, "kernel", moved)
-            position = _tally(info, "latent", latent(keys[2], position, sweeps.between))
+            position = tally(info, "kernel", moved)
+            position = tally(info, "latent", latent(keys[2], position, sweeps.between))
         # Apart: at fixed f the mean is pinned down, and would hold alpha back on a joint ellipse.
         if target.level is not None:
             moved = repeat(keys[3], lambda k, p: move_mean(k, target, p), position, sweeps.mean)
-            position = _tally(info, "mean", moved)
+            position = tally(info, "mean", moved)
         if target.likelihood is not None:
-            position = _tally(info, "likelihood", _move_without_kernel(keys[4], target, position, target.likelihood))
-        position = _tally(info, "latent", latent(keys[5], position, sweeps.after))
+            position = tally(info, "likelihood", _move_without_kernel(keys[4], target, position, target.likelihood))
+        position = tally(info, "latent", latent(keys[5], position, sweeps.after))
         return position, info
 
 
@@ -148,7 +148,8 @@ def repeat(
     return position, jax.tree.map(jnp.sum, infos)
 
 
-def _tally(info: SweepInfo, name: str, moved: tuple[Position, SliceInfo | None]) -> Position:
+def tally(info: SweepInfo, name: str, moved: tuple[Position, SliceInfo | None]) -> Position:
+    """Note what a move cost, and hand on the position."""
     position, happened = moved
     if happened is not None:
         info[name] = info[name] + happened if name in info else happened

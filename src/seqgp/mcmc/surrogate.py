@@ -19,22 +19,23 @@ from seqgp.mcmc.whitened import Whitened
 
 
 def move_kernel_with_surrogate(
-    key: Key[Array, ""], target: Target, position: Position, precision: Float[Array, "n"]
+    key: Key[Array, ""], target: Target, position: Position, precision: Float[Array, "S"]
 ) -> tuple[Position, SliceInfo]:
     """Update the kernel's parameters, the latent following; ``precision`` is ``1/S``, fixed (0: no surrogate datum)."""
     block = target.kernel
     assert block is not None
     key_data, key_move = jax.random.split(key)
-    noise = jax.random.normal(key_data, position.sites.shape, position.sites.dtype)
-    weighted = precision * position.sites + jnp.sqrt(precision) * noise  # g / S
-    quadratic = Quadratic(precision, weighted)
+    present = precision.shape[0]
+    noise = jax.random.normal(key_data, precision.shape, precision.dtype)
+    weighted = precision * position.sites[-present:] + jnp.sqrt(precision) * noise  # g / S
+    quadratic = Quadratic(jnp.sqrt(precision), weighted)
 
     def chart_of(place):
         return tilt(place, target.root(place.conditional), quadratic)
 
     def log_auxiliary(candidate: Position) -> Float[Array, ""]:
         """``log N(g; sites, S)`` up to a constant."""
-        sites = candidate.sites
+        sites = candidate.sites[-present:]
         return jnp.dot(weighted, sites) - 0.5 * jnp.dot(precision * sites, sites)
 
     start = position._replace(chart=chart_of(position.place))

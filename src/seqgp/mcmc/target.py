@@ -32,6 +32,7 @@ class Target(NamedTuple):
     root: Callable[[Any], Root]
     mean_level: Callable[[Float[Array, "d"]], Float[Array, ""]]
     log_likelihood: Callable[[Float[Array, "n"], Float[Array, "d"]], Float[Array, ""]]
+    log_precision: Callable[[Float[Array, "d"]], Float[Array, ""]]  # of the data's noise, where it is known to scale
     size: int
 
 

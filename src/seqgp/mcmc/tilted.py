@@ -1,9 +1,14 @@
 """Coordinates tilted by a quadratic surrogate of the log likelihood.
 
-With the prior ``sites = o + L nu`` and a surrogate ``−½ s'Hs + b's`` of the log likelihood in the sites,
-``B = I + L'HL``, ``m = B⁻¹ L'(b − H o)`` and ``nu = m + chol(B)⁻ᵀ c``. In the coordinates ``(z, c)`` a target
-``N(z) · N(nu) · exp(log_likelihood)`` becomes ``N(z) · N(c) · exp(log_likelihood + log_weight)`` with
-``log_weight = log N(nu) − log N(c) − log det chol(B)``: exact, whatever the surrogate.
+With the prior ``sites = o + L nu`` and a surrogate ``−½ s'Hs + b's`` of the log likelihood in the sites of the present,
+``H = F F'``, let ``G = L'F``, ``B = I + G G'`` and ``m = B⁻¹ L'(b − H o)``. Prior times surrogate is ``N(nu; m, B⁻¹)``,
+and ``nu = m + R c`` with a root ``R R' = B⁻¹``. In the coordinates ``(z, c)`` a target
+``N(z) N(nu) exp(log_likelihood)``
+becomes ``N(z) N(c) exp(log_likelihood + log_weight)`` with ``log_weight = log N(nu) − log N(c) + log det R``: exact,
+whatever the surrogate.
+
+Everything follows from one Cholesky factor ``C C' = I + G'G``, of the size of the data where they are fewer than the
+sites: ``R = I − G C⁻ᵀ (I + C)⁻¹ G'`` and ``R⁻¹ = I + G (I + C')⁻¹ G'``, both by triangular solves.
 """
 
 from __future__ import annotations
@@ -19,54 +24,64 @@ from seqgp.latents.protocol import Root
 from seqgp.mcmc.target import Place
 
 
+class Quadratic(NamedTuple):
+    """``−½ s'Hs + b's`` in the sites of the present, with ``H = F F'``; a diagonal ``F`` is a vector."""
+
+    factor: Float[Array, "S"] | Float[Array, "S r"]  # F
+    slope: Float[Array, "S"]  # b
+
+    def curve(self, v: Float[Array, "S"]) -> Float[Array, "S"]:
+        """``H v``."""
+        if self.factor.ndim == 1:
+            return self.factor**2 * v
+        return self.factor @ (self.factor.T @ v)
+
+
 class Tilted(NamedTuple):
     """The latent in coordinates that are standard normal under prior times surrogate."""
 
     place: Place
     middle: Float[Array, "n"]  # m
-    root: Float[Array, "n n"]  # chol(B)
-    log_det: Float[Array, ""]
+    half: Float[Array, "n r"]  # G
+    chol: Float[Array, "r r"]  # C
 
     @property
     def events(self) -> Events:  # noqa: D102
         return self.place.events
 
     def coordinates(self, nu: Float[Array, "n"]) -> Float[Array, "n"]:  # noqa: D102
-        return self.root.T @ (nu - self.middle)
+        centred = nu - self.middle
+        return centred + self.half @ solve_lower(self._raised(), self.half.T @ centred, transpose=True)
 
     def centred_nu(self, coordinates: Float[Array, "n"]) -> Float[Array, "n"]:  # noqa: D102
-        return solve_lower(self.root, coordinates, transpose=True)
+        inner = solve_lower(self._raised(), self.half.T @ coordinates)
+        return coordinates - self.half @ solve_lower(self.chol, inner, transpose=True)
 
     def centre(self) -> Float[Array, "n"]:  # noqa: D102
         return self.middle
 
     def log_weight(self, nu: Float[Array, "n"], coordinates: Float[Array, "n"]) -> Float[Array, ""]:  # noqa: D102
-        return -0.5 * jnp.dot(nu, nu) + 0.5 * jnp.dot(coordinates, coordinates) - self.log_det
+        log_det = jnp.sum(jnp.log(jnp.diagonal(self.chol)))
+        return 0.5 * (jnp.dot(coordinates, coordinates) - jnp.dot(nu, nu)) - log_det
 
-
-class Quadratic(NamedTuple):
-    """``−½ s'Hs + b's`` in the sites; ``H`` is a diagonal or a matrix."""
-
-    curvature: Float[Array, "n"] | Float[Array, "n n"]  # H
-    slope: Float[Array, "n"]  # b
-
-    def times(self, v: Float[Array, "n *k"]) -> Float[Array, "n *k"]:
-        """``H v``."""
-        if self.curvature.ndim == 2:
-            return self.curvature @ v
-        return self.curvature * v if v.ndim == 1 else self.curvature[:, None] * v
+    def _raised(self) -> Float[Array, "r r"]:
+        return self.chol + jnp.eye(self.chol.shape[0], dtype=self.chol.dtype)
 
 
 def tilt(place: Place, root: Root, quadratic: Quadratic) -> Tilted:
-    """The chart of a surrogate at one place."""
-    n = place.offset.shape[0]
-    if quadratic.curvature.ndim == 1:
-        # One product of L' H^½ with its transpose: symmetric by construction.
-        half = root.transpose(jnp.diag(jnp.sqrt(quadratic.curvature)))
-        matrix = jnp.eye(n) + half @ half.T
-    else:
-        matrix = jnp.eye(n) + root.transpose(root.transpose(quadratic.curvature).T)
-    chol = cholesky(matrix, symmetrize_input=False)
-    slope = root.transpose(quadratic.slope - quadratic.times(place.offset))
-    middle = solve_lower(chol, solve_lower(chol, slope), transpose=True)
-    return Tilted(place, middle, chol, jnp.sum(jnp.log(jnp.diagonal(chol))))
+    """The chart of a surrogate at one place: one product, one Cholesky factor."""
+    diagonal = quadratic.factor.ndim == 1
+    half = root.pull_diagonal(quadratic.factor) if diagonal else root.pull(quadratic.factor)
+    gram = half.T @ half + jnp.eye(half.shape[1], dtype=half.dtype)
+    return retilt(
+        Tilted(place, jnp.zeros_like(place.offset), half, cholesky(gram, symmetrize_input=False)), root, quadratic
+    )
+
+
+def retilt(chart: Tilted, root: Root, quadratic: Quadratic) -> Tilted:
+    """The chart where only the offset of its place, or the slope of the surrogate, is new."""
+    present = quadratic.slope.shape[0]
+    slope = root.pull(quadratic.slope - quadratic.curve(chart.place.offset[-present:]))
+    inner = solve_lower(chart.chol, chart.half.T @ slope)
+    middle = slope - chart.half @ solve_lower(chart.chol, inner, transpose=True)
+    return chart._replace(middle=middle)

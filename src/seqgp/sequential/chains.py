@@ -57,7 +57,7 @@ def _lanes(function: Callable, lanes: int) -> Callable:
     return single
 
 
-def _begin(setting: Setting, problem: Problem, tuning: Any, lanes: int, keys, z, nu_known, windows) -> Position:
+def _begin(setting: Setting, problem: Problem, tuning: Any, lanes: int, keys, z, windows) -> Position:
     """Positions to start from: the best of a few draws of the prior of the latent (and of ``z`` where it is NaN)."""
     assembly = assemble(setting.model, setting.carry, problem)
 
@@ -69,8 +69,9 @@ def _begin(setting: Setting, problem: Problem, tuning: Any, lanes: int, keys, z,
             key_z, key_nu = jax.random.split(key)
             drawn = target.mean + root @ jax.random.normal(key_z, target.mean.shape, target.mean.dtype)
             at = jnp.where(jnp.isnan(z), drawn, z)
-            nu = jax.random.normal(key_nu, (target.size,), target.covariance.dtype)
-            return position_at(target, at, nu, setting.updates.chart_at(target, at, tuning))
+            chart = setting.updates.chart_at(target, at, tuning)
+            coordinates = jax.random.normal(key_nu, (target.size,), target.covariance.dtype)
+            return position_at(target, at, chart.centre() + chart.centred_nu(coordinates), chart)
 
         def better(best: Position, key):
             new = candidate(key)
@@ -83,6 +84,18 @@ def _begin(setting: Setting, problem: Problem, tuning: Any, lanes: int, keys, z,
         return best
 
     return _lanes(one, lanes)(keys, z, windows)
+
+
+def _rebase(setting: Setting, problem: Problem, tuning: Any, lanes: int, positions: Position, windows) -> Position:
+    """The same points in the charts of another tuning."""
+    assembly = assemble(setting.model, setting.carry, problem)
+
+    def one(position, window):
+        target = target_of(assembly, window)
+        chart = setting.updates.chart_at(target, position.z, tuning)
+        return position_at(target, position.z, position.nu, chart)
+
+    return _lanes(one, lanes)(positions, windows)
 
 
 def _advance(setting: Setting, problem: Problem, tuning: Any, plan: Plan, keys, positions: Position, windows):
@@ -134,10 +147,20 @@ def begin(
     seconds = 0.0
     tasks = []
     for group in _groups(plan):
-        run, spent = compiled(_begin, setting, problem, tuning, plan.lanes, keys[group], z[group], None, windows[group])
+        run, spent = compiled(_begin, setting, problem, tuning, plan.lanes, keys[group], z[group], windows[group])
         seconds += spent
         tasks.append(run)
     return Chains(setting, problem, plan, in_threads(tasks), seconds)
+
+
+def rebase(chains: Chains, tuning: Any, windows: Array) -> Chains:
+    """The chains where they are, with another tuning."""
+    plan, tasks, seconds = chains.plan, [], chains.compile_seconds
+    for group, position in zip(_groups(plan), chains.groups):
+        run, spent = compiled(_rebase, chains.setting, chains.problem, tuning, plan.lanes, position, windows[group])
+        seconds += spent
+        tasks.append(run)
+    return chains._replace(groups=in_threads(tasks), compile_seconds=seconds)
 
 
 def advance(
@@ -175,7 +198,7 @@ def advance(
         *(_join([draws for draws, _ in parts]) for _, parts in results),
     )
     infos = [infos for _, parts in results for _, infos in parts]
-    counts = jax.tree.map(lambda *leaves: int(sum(np.sum(np.asarray(leaf)) for leaf in leaves)), *infos)
+    counts = jax.tree.map(lambda *leaves: sum(np.sum(np.asarray(leaf)).item() for leaf in leaves), *infos)
     seconds = chains.compile_seconds + sum(compiling)
     return (
         chains._replace(groups=[position for position, _ in results], compile_seconds=seconds),

@@ -36,8 +36,11 @@ class LowRank(NamedTuple):
     def apply(self, v):  # noqa: D102
         return self.unit * (v + self._along(self.gain, v))
 
-    def transpose(self, v):  # noqa: D102
+    def pull(self, v):  # noqa: D102
         return self.apply(v)
+
+    def pull_diagonal(self, d):  # noqa: D102
+        return self.apply(jnp.diag(d))
 
     def solve(self, v):  # noqa: D102
         return (v + self._along(1 / (1 + self.gain) - 1, v)) / self.unit
@@ -67,11 +70,13 @@ class Stacked(NamedTuple):
         level = self.window.apply(v[: self._split(v)])
         return jnp.concatenate([level, self._mean(level) + self.conditional.root.apply(v[self._split(v) :])])
 
-    def transpose(self, v):  # noqa: D102
-        present = v[self._split(v) :]
-        back = self.conditional.mean_transpose(present)
-        window = self.window.transpose(v[: self._split(v)] + back)
-        return jnp.concatenate([window, self.conditional.root.transpose(present)])
+    def pull(self, v):  # noqa: D102
+        window = self.window.pull(self.conditional.mean_transpose(v))
+        return jnp.concatenate([window, self.conditional.root.pull(v)])
+
+    def pull_diagonal(self, d):  # noqa: D102
+        window = self.window.pull(self.conditional.mean_transpose(jnp.diag(d)))
+        return jnp.concatenate([window, self.conditional.root.pull_diagonal(d)])
 
     def solve(self, v):  # noqa: D102
         level = v[: self._split(v)]

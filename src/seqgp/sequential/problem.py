@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float
 
 from seqgp.mcmc.gaussian import condition
 from seqgp.mcmc.target import Target
+from seqgp.models.likelihoods import Gaussian
 from seqgp.models.model import Model
 from seqgp.sequential.carry import Carried
 from seqgp.sequential.observed import Observed
@@ -73,6 +74,11 @@ def target_of(assembly: Assembly, window: Float[Array, "tau S"]) -> Target:
     def mean_level(z):
         return model.parameters(z)["mean"]
 
+    def log_precision(z):
+        if isinstance(model.likelihood, Gaussian):
+            return -2.0 * jnp.log(model.parameters(z)["noise"])
+        return jnp.zeros(())
+
     def log_likelihood(values, z):
         parameters = model.parameters(z)
         blocks = values[-present * sites :].reshape(present, sites)
@@ -93,5 +99,6 @@ def target_of(assembly: Assembly, window: Float[Array, "tau S"]) -> Target:
         root=lambda conditional: carry.root(shared, conditional),
         mean_level=mean_level,
         log_likelihood=log_likelihood,
+        log_precision=log_precision,
         size=carry.size(window.shape[0], sites) + (present - 1) * sites,
     )

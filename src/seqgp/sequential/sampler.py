@@ -19,7 +19,15 @@ from seqgp.sequential import prepare
 from seqgp.sequential.carry import PaperCarry
 from seqgp.sequential.chains import Draws, Plan, Setting
 from seqgp.sequential.sampling import Progress, info_of, merge, sample, sample_first
-from seqgp.sequential.settings import follow_latent, plan_of, positive, resolve_carry, resolve_latent, resolve_updates
+from seqgp.sequential.settings import (
+    choose_updates,
+    follow_latent,
+    plan_of,
+    positive,
+    resolve_carry,
+    resolve_latent,
+    resolve_updates,
+)
 from seqgp.sequential.state import Info, State, Window
 
 
@@ -63,6 +71,7 @@ class SequentialSampler:
         self.thin = None if thin is None else positive("thin", thin)
         self.latent = latent
         self.updates = resolve_updates(updates)
+        self._chosen: Any = None
         self.carry = resolve_carry(carry)
         self.fingerprint = digest(model)
 
@@ -72,19 +81,13 @@ class SequentialSampler:
         start = time.perf_counter()
         representation, why = resolve_latent(self.latent, self.model, snapshot)
         problem, sites = prepare.initial_problem(self.model, representation, snapshot)
-        setting = Setting(self.model, PaperCarry(), self.updates)
-        plan = plan_of(self, representation, first=True)
+        setting = self._setting(PaperCarry(), problem)
+        plan = plan_of(self, representation, setting.updates, first=True)
         sampled = sample_first(key, setting, problem, plan, snapshot.t, progress)
         f = merge(sampled.draws.sites)
         window = prepare.first_window(self.tau, snapshot.t, sites, f)
         state = self._state(snapshot, 1, sampled.draws, sites.observe, f, window, representation)
-        settings = {
-            "latent": representation.name,
-            "why": why,
-            "updates": self.updates.name,
-            "carry": self.carry.name,
-        }
-        return state, info_of(self.model, sampled, np.asarray(state.latent), [snapshot], state.step, start, settings)
+        return state, self._info(state, sampled, snapshot, start, why)
 
     def step(
         self, key: Key[Array, ""], state: State, snapshot: Snapshot, progress: Progress | None = None
@@ -99,8 +102,8 @@ class SequentialSampler:
         previous = _shuffled(key_shuffle, state._replace(window=window))
         carried = self.carry.summarise(self.model, previous)
         problem = prepare.step_problem(self.model, state.representation, carried, window, sites, snapshot, size)
-        setting = Setting(self.model, self.carry, self.updates)
-        plan = plan_of(self, state.representation, first=False)
+        setting = self._setting(self.carry, problem)
+        plan = plan_of(self, state.representation, setting.updates, first=False)
         windows, z = self._conditioning(previous, plan)
         sampled = sample(key_sample, setting, problem, plan, z, windows, snapshot.t, progress)
         draws = sampled.draws
@@ -110,12 +113,29 @@ class SequentialSampler:
         moved = Window(problem.times[1:], problem.x[1:], problem.mask[1:], both[:, 1:])
         f = np.asarray(both[:, -1])
         after = self._state(snapshot, state.step + 1, draws, sites.observe, f, moved, state.representation)
+        return after, self._info(after, sampled, snapshot, start, "as before")
+
+    def _setting(self, carry: Any, problem: Problem) -> Setting:
+        """What is compiled in; which updates ``"auto"`` means is found once."""
+        setting = Setting(self.model, carry, self.updates)
+        if self._chosen is None:
+            self._chosen = choose_updates(self.updates, setting, problem)
+        return setting._replace(updates=self._chosen)
+
+    def _info(self, state: State, sampled: Sampled, snapshot: Snapshot, start: float, why: str) -> Info:
         settings = {
             "latent": state.representation.name,
-            "updates": self.updates.name,
+            "why": why,
+            "updates": sampled.updates,
             "carry": self.carry.name,
         }
-        return after, info_of(self.model, sampled, np.asarray(after.latent), [snapshot], after.step, start, settings)
+        info = info_of(self.model, sampled, np.asarray(state.latent), [snapshot], state.step, start, settings)
+        extras, remarks = self.carry.report(self.model, state)
+        if hasattr(state.representation, "remark"):
+            centre = self.model.parameters(jnp.asarray(sampled.draws.z.mean(axis=(0, 1))))
+            accuracy, rough = state.representation.remark(self.model.kernel, centre, snapshot.x)
+            extras, remarks = extras | accuracy, remarks + rough
+        return info._replace(extras=extras, warnings=(*info.warnings, *remarks))
 
     def _conditioning(self, previous: State, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
         """What each draw of the chains conditions on, and where they start: warm-up takes the last ones first."""

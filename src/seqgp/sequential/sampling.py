@@ -18,7 +18,7 @@ from seqgp.sequential.chains import Chains, Draws, Plan, Setting
 from seqgp.sequential.diagnostics import diagnose, remarks
 from seqgp.sequential.problem import Problem
 from seqgp.sequential.state import Info, UpdateInfo
-from seqgp.sequential.tuning import plain_tuning
+from seqgp.sequential.tuning import retune, tune
 
 Progress = Callable[[float], None]
 
@@ -30,6 +30,8 @@ class Sampled(NamedTuple):
     counts: dict[str, Any]
     plan: Plan
     compile_seconds: float
+    updates: str
+    remarks: tuple[str, ...]
 
 
 def sample(
@@ -45,17 +47,17 @@ def sample(
     """Start the chains at ``z`` (drawn from the prior where NaN), warm up, and draw once per window."""
     key_begin, key_warm, key_draw = jax.random.split(key, 3)
     report = _reporter(progress, plan)
-    centre = np.asarray(problem.carried.mean)
-    tuning = plain_tuning(setting, problem, None, centre)
-    chains = chains_.begin(key_begin, setting, problem, plan, tuning, z, windows[:, 0])
+    tuned = tune(setting, problem, windows.mean(axis=(0, 1)))
+    chains = chains_.begin(key_begin, tuned.setting, problem, plan, tuned.tuning, z, windows[:, 0])
     _check_start(chains, t)
     if plan.warmup:
-        chains, warm, _ = chains_.advance(key_warm, chains, tuning, windows[:, : plan.warmup], report)
+        chains, warm, _ = chains_.advance(key_warm, chains, tuned.tuning, windows[:, : plan.warmup], report)
         if plan.first:
-            half = plan.warmup // 2
-            tuning = plain_tuning(setting, problem, warm.sites[:, half:].mean((0, 1)), warm.z[:, half:].mean((0, 1)))
-    chains, draws, counts = chains_.advance(key_draw, chains, tuning, windows[:, plan.warmup :], report)
-    return Sampled(draws, counts, plan, chains.compile_seconds)
+            tuned = retune(tuned, problem, warm)
+            chains = chains_.rebase(chains, tuned.tuning, windows[:, plan.warmup])
+    chains, draws, counts = chains_.advance(key_draw, chains, tuned.tuning, windows[:, plan.warmup :], report)
+    seconds = chains.compile_seconds + tuned.compile_seconds
+    return Sampled(draws, counts, plan, seconds, tuned.setting.updates.name, tuned.remarks)
 
 
 def sample_first(
@@ -80,12 +82,14 @@ def info_of(
     draws, plan = sampled.draws, sampled.plan
     rhat, bulk, tail = diagnose(draws.z, np.asarray(latent).reshape(plan.chains, plan.draws, -1), model.names)
     updates = {
-        name: UpdateInfo(slices.updates, slices.evaluations, slices.capped, *slices.events)
+        name: UpdateInfo(
+            slices.updates, slices.evaluations, slices.capped, *slices.events, slices.spread / max(slices.updates, 1)
+        )
         for name, slices in sampled.counts.items()
     }
     missing = sum(int(np.isnan(snapshot.y).sum()) for snapshot in snapshots)
     size = sum(snapshot.y.size for snapshot in snapshots)
-    warnings = remarks(updates, rhat, bulk, plan.chains * plan.draws, missing, size)
+    warnings = [*sampled.remarks, *remarks(updates, rhat, bulk, plan.chains * plan.draws, missing, size)]
     return Info(
         t=snapshots[-1].t,
         step=step,

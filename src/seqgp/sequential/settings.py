@@ -11,15 +11,18 @@ import numpy as np
 from seqgp.latents.dense import Dense
 from seqgp.latents.grid import Grid, SharedGrid
 from seqgp.latents.knots import KnotGrid, Knots
+from seqgp.mcmc.informed import Informed
 from seqgp.mcmc.plain import Plain
 from seqgp.models.errors import SamplerError
 from seqgp.models.kernels import Matern52, RationalQuadratic, SquaredExponential
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.sequential.carry import LevelCarry, PaperCarry
-from seqgp.sequential.chains import Plan
+from seqgp.sequential.chains import Plan, Setting
 from seqgp.sequential.joint import JointCarry
+from seqgp.sequential.problem import Problem
 from seqgp.sequential.state import State
+from seqgp.sequential.tuning import is_differentiable
 
 PIECES = 10  # calls per step: progress is shown, and an interrupt heard, that often
 
@@ -33,11 +36,28 @@ def positive(name: str, value: Any, least: int = 1) -> int:
 
 def resolve_updates(updates: Any) -> Any:
     """The set of updates from a name or an object."""
-    if updates == "plain":
-        return Plain()
+    if isinstance(updates, (Plain, Informed)) or updates == "auto":
+        return updates
+    named = {"plain": Plain, "informed": Informed}
+    if isinstance(updates, str) and updates in named:
+        return named[updates]()
+    raise SamplerError(
+        f"updates = {updates!r}: expected 'auto', 'plain', 'informed', seqgp.Plain(…) or seqgp.Informed(…)"
+    )
+
+
+def choose_updates(updates: Any, setting: Setting, problem: Problem) -> Any:
+    """``"auto"``: informed where the likelihood can be differentiated, plain otherwise."""
     if isinstance(updates, Plain):
         return updates
-    raise SamplerError(f"updates = {updates!r}: expected 'plain' or seqgp.Plain(…)")
+    if is_differentiable(setting, problem):
+        return Informed() if updates == "auto" else updates
+    if updates == "auto":
+        return Plain()
+    raise SamplerError(
+        "updates = 'informed' needs a likelihood that JAX can differentiate, and this one cannot be (a callback to "
+        "NumPy, or a loop that reverse mode does not know?): use updates='plain' or 'auto'"
+    )
 
 
 def resolve_carry(carry: Any) -> Any:
@@ -101,13 +121,15 @@ def follow_latent(latent: Any, model: Model, state: State, snapshot: Snapshot) -
     return state._replace(representation=grid, window=trimmed)
 
 
-def plan_of(sampler: Any, representation: Any, first: bool) -> Plan:
+def plan_of(sampler: Any, representation: Any, updates: Any, first: bool) -> Plan:
     """How the draws are spread over chains, lanes and pieces."""
+    informed = isinstance(updates, Informed)
     chains = sampler.chains or divisor_near(sampler.draws, 4)
     draws = sampler.draws // chains
     piece = divisor_near(draws, max(1, draws // PIECES))
-    thin = (5 if sampler.thin is None else sampler.thin) if first else 1
-    sweeps = 500 if sampler.warmup is None else sampler.warmup
+    default_thin, default_warmup = (1, 200) if informed else (5, 500)
+    thin = (default_thin if sampler.thin is None else sampler.thin) if first else 1
+    sweeps = default_warmup if sampler.warmup is None else sampler.warmup
     warmup = -(-sweeps // thin) if first else min(10, sweeps // 10)
     warmup = -(-warmup // piece) * piece  # whole pieces
     return Plan(chains, 1, warmup, draws, thin, piece, first)

@@ -1,6 +1,8 @@
-"""What the updates need to have found before they start, and freeze: the precision of surrogate data."""
+"""What the updates need to have found before they start, and then freeze: surrogates and ellipses."""
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -8,11 +10,75 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from seqgp.mcmc.curvature import diagonal_curvature, differentiable
+from seqgp.mcmc.informed import Informed, InformedTuning
 from seqgp.mcmc.plain import Plain, PlainTuning
 from seqgp.models.model import Model
-from seqgp.sequential.chains import Setting
+from seqgp.sequential.chains import Draws, Setting
 from seqgp.sequential.engine import compiled
 from seqgp.sequential.problem import Problem, assemble, target_of
+from seqgp.sequential.search import Found, search, surrogate_at
+
+
+class Tuned(NamedTuple):
+    """The updates to use (others, where theirs could not be prepared), what is frozen, and what is worth saying."""
+
+    setting: Setting
+    tuning: Any
+    remarks: tuple[str, ...]
+    compile_seconds: float
+
+
+def tune(setting: Setting, problem: Problem, window: np.ndarray) -> Tuned:
+    """Before the first sweep: at the mean of what was carried; ``window`` is the mean of the draws of the window."""
+    z = np.asarray(problem.carried.mean)
+    if isinstance(setting.updates, Plain):
+        tuning, seconds = _plain(setting, problem, None, z)
+        return Tuned(setting, tuning, (), seconds)
+    run, seconds = compiled(_search, setting, problem, z, window)
+    found: Found = run()
+    if not bool(found.converged):
+        plain = setting._replace(updates=Plain())
+        tuning, spent = _plain(plain, problem, None, z)
+        spent_on = f"{int(found.iterations)} iterations"
+        remark = f"the point for informed updates was not found ({spent_on}): plain updates were used"
+        return Tuned(plain, tuning, (remark,), seconds + spent)
+    root = np.linalg.cholesky(np.asarray(problem.carried.covariance)) if len(z) else np.zeros((0, 0))
+    surrogate = jax.tree.map(np.asarray, found.surrogate)
+    return Tuned(setting, InformedTuning(surrogate, z, root), (), seconds)
+
+
+def retune(tuned: Tuned, problem: Problem, warm: Draws) -> Tuned:
+    """After the warm-up of an initial sample: at the mean of its second half, with its moments."""
+    setting = tuned.setting
+    half = warm.z.shape[1] // 2
+    z, sites = warm.z[:, half:].mean((0, 1)), warm.sites[:, half:].mean((0, 1))
+    if isinstance(setting.updates, Plain):
+        tuning, seconds = _plain(setting, problem, sites, z)
+        return tuned._replace(tuning=tuning, compile_seconds=tuned.compile_seconds + seconds)
+    run, seconds = compiled(_surrogate, setting, problem, z, sites)
+    surrogate = jax.tree.map(np.asarray, run())
+    mean, root = _ellipse(warm.z[:, half:].reshape(-1, len(z)), problem, setting.updates)
+    return tuned._replace(tuning=InformedTuning(surrogate, mean, root), compile_seconds=tuned.compile_seconds + seconds)
+
+
+def _ellipse(z: np.ndarray, problem: Problem, updates: Informed) -> tuple[np.ndarray, np.ndarray]:
+    """Moments of the warm-up, inflated; where they are too few, those of the prior."""
+    prior_mean, prior = np.asarray(problem.carried.mean), np.asarray(problem.carried.covariance)
+    if len(z) < 10 * max(z.shape[1], 1) or z.shape[1] == 0:
+        return prior_mean, np.linalg.cholesky(prior) if z.shape[1] else prior
+    covariance = np.atleast_2d(np.cov(z, rowvar=False))
+    return z.mean(axis=0), np.linalg.cholesky(updates.inflate * covariance + 1e-6 * prior)
+
+
+def _search(setting: Setting, problem: Problem, z, window) -> Found:
+    assembly = assemble(setting.model, setting.carry, problem)
+    target = target_of(assembly, window)
+    return search(assembly, target, z, jnp.zeros(target.size))
+
+
+def _surrogate(setting: Setting, problem: Problem, z, sites):
+    assembly = assemble(setting.model, setting.carry, problem)
+    return surrogate_at(assembly, target_of(assembly, _no_window(problem)), sites, z)
 
 
 def is_differentiable(setting: Setting, problem: Problem) -> bool:
@@ -22,23 +88,22 @@ def is_differentiable(setting: Setting, problem: Problem) -> bool:
     return differentiable(lambda s: target.log_likelihood(s, z), jax.ShapeDtypeStruct((target.size,), float))
 
 
-def plain_tuning(setting: Setting, problem: Problem, sites: np.ndarray | None, z: np.ndarray) -> PlainTuning:
-    """The precision ``1/S`` of surrogate data at each site.
+def _plain(setting: Setting, problem: Problem, sites: np.ndarray | None, z: np.ndarray) -> tuple[PlainTuning, float]:
+    """The precision ``1/S`` of surrogate data at each site of the present.
 
     From the curvature of the log likelihood at a point (``sites``, ``z``), where it can be differentiated; otherwise
     from half the prior's standard deviation. A user's own ``S`` takes precedence.
     """
-    size = setting.carry.size(len(problem.times) - len(problem.observed), problem.x.shape[1])
-    size += (len(problem.observed) - 1) * problem.x.shape[1]
+    present = len(problem.observed) * problem.x.shape[1]
     updates: Plain = setting.updates
     if updates.surrogate is not None:
-        return PlainTuning(np.full(size, updates.surrogate**-2.0))
+        return PlainTuning(np.full(present, updates.surrogate**-2.0)), 0.0
     if not is_differentiable(setting, problem):
         scale = float(setting.model.parameters(jnp.asarray(z))["scale"])
-        return PlainTuning(np.full(size, (0.5 * scale) ** -2.0))
-    at = np.zeros(size) if sites is None else np.asarray(sites)
-    run, _ = compiled(_curvature, setting, problem, at, np.asarray(z))
-    return PlainTuning(np.asarray(run()))
+        return PlainTuning(np.full(present, (0.5 * scale) ** -2.0)), 0.0
+    at = np.zeros(present) if sites is None else np.asarray(sites)[-present:]
+    run, seconds = compiled(_curvature, setting, problem, at, np.asarray(z))
+    return PlainTuning(np.asarray(run())), seconds
 
 
 def _curvature(setting: Setting, problem: Problem, sites: Float[Array, "n"], z: Float[Array, "d"]):

@@ -1,0 +1,116 @@
+"""Informed updates: ellipses drawn from an approximate posterior, corrected exactly.
+
+Before the sweeps a quadratic surrogate of the log likelihood is found and frozen. The latent moves in the coordinates
+that it tilts, at fixed parameters; all parameters move together at fixed coordinates, while the latent follows its
+conditional posterior. For a Gaussian likelihood the surrogate is exact: the first is an independent draw, the second
+slice sampling of the marginal likelihood.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.lax.linalg import cholesky
+from jaxtyping import Array, Float, Key
+
+from seqgp.mcmc.gaussian import Block, log_normal_density
+from seqgp.mcmc.moves import move_latent, move_parameters
+from seqgp.mcmc.plain import SweepInfo, repeat, tally
+from seqgp.mcmc.target import Place, Position, Target, place_at, position_at, shift_to
+from seqgp.mcmc.tilted import Quadratic, Tilted, retilt, tilt
+from seqgp.models.errors import SamplerError
+
+
+class Surrogate(NamedTuple):
+    """``exp(log_scale(z)) · (−½ u'Hu + b'u)`` in the level ``u`` at the sites of the present, ``H = F F'``."""
+
+    factor: Float[Array, "S"] | Float[Array, "S r"]  # F
+    slope: Float[Array, "S"]  # b
+    centre: Float[Array, "d"]  # where it was found
+    growth: Float[Array, "d"]  # d log_scale / dz there, besides what the target knows
+
+
+class InformedTuning(NamedTuple):
+    """What is found before the sweeps, and then frozen: the surrogate, and the ellipse of ``z``."""
+
+    surrogate: Surrogate
+    mean: Float[Array, "d"]
+    root: Float[Array, "d d"]
+
+
+class Informed(eqx.Module):
+    """Updates for likelihoods that JAX can differentiate: draws that hardly depend on each other.
+
+    Args:
+        latent: repetitions of the latent's update in a sweep.
+        parameters: repetitions of the parameters' update in a sweep.
+        inflate: how much wider than the moments of the warm-up the ellipse of the parameters is, as a variance.
+    """
+
+    latent: int = eqx.field(static=True, default=1)
+    parameters: int = eqx.field(static=True, default=1)
+    inflate: float = eqx.field(static=True, default=1.5)
+
+    def __check_init__(self):
+        if self.latent < 1 or self.parameters < 1:
+            raise SamplerError("Informed: latent and parameters are numbers of repetitions, at least 1")
+        if not self.inflate >= 1:
+            raise SamplerError(f"Informed: inflate = {self.inflate} is below 1; the ellipse must not be too narrow")
+
+    @property
+    def name(self) -> str:  # noqa: D102
+        return "informed"
+
+    def chart_at(self, target: Target, z: Float[Array, "d"], tuning: InformedTuning) -> Tilted:
+        """The coordinates that a chain of these updates lives in."""
+        return chart_of(target, place_at(target, z), z, tuning.surrogate)
+
+    def settle(self, key: Key[Array, ""], target: Target, position: Position, tuning: InformedTuning) -> Position:
+        """The position carried over to the target of the next draw: the coordinates stay, the window is new."""
+        coordinates = position.chart.coordinates(position.nu)
+        place = shift_to(target, position.place, position.z)
+        quadratic = quadratic_at(target, position.z, tuning.surrogate)
+        chart = retilt(position.chart._replace(place=place), target.root(place.conditional), quadratic)
+        return position_at(target, position.z, chart.centre() + chart.centred_nu(coordinates), chart)
+
+    def sweep(
+        self, key: Key[Array, ""], target: Target, position: Position, tuning: InformedTuning, first: bool
+    ) -> tuple[Position, SweepInfo]:
+        """All parameters at fixed coordinates of the latent, then the latent."""
+        key_parameters, key_latent = jax.random.split(key)
+        info: SweepInfo = {}
+        if target.mean.shape[0]:
+            prior_root = cholesky(target.covariance)
+            everything = jnp.arange(target.mean.shape[0])
+            block = Block(everything, everything[:0], tuning.mean, jnp.zeros((len(everything), 0)), tuning.root)
+
+            def correction(candidate: Position) -> Float[Array, ""]:
+                """From the Gaussian that the ellipse is drawn from to the prior of ``z``."""
+                prior = log_normal_density(candidate.z, target.mean, prior_root)
+                return prior - log_normal_density(candidate.z, tuning.mean, tuning.root)
+
+            def move(key, position):
+                return move_parameters(
+                    key, target, position, block, lambda z: self.chart_at(target, z, tuning), correction
+                )
+
+            position = tally(info, "parameters", repeat(key_parameters, move, position, self.parameters))
+        moved = repeat(key_latent, lambda k, p: move_latent(k, target, p), position, self.latent)
+        return tally(info, "latent", moved), info
+
+
+def quadratic_at(target: Target, z: Float[Array, "d"], surrogate: Surrogate) -> Quadratic:
+    """The surrogate in the zero-mean sites, at the noise and the level of ``z``."""
+    known = target.log_precision(z)
+    scale = jnp.exp(known + jnp.clip(jnp.dot(surrogate.growth, z - surrogate.centre), -6.0, 6.0))
+    unit = Quadratic(surrogate.factor, surrogate.slope)
+    level = jnp.broadcast_to(target.mean_level(z), surrogate.slope.shape)
+    return Quadratic(jnp.sqrt(scale) * surrogate.factor, scale * (surrogate.slope - unit.curve(level)))
+
+
+def chart_of(target: Target, place: Place, z: Float[Array, "d"], surrogate: Surrogate) -> Tilted:
+    """The tilted coordinates at a place."""
+    return tilt(place, target.root(place.conditional), quadratic_at(target, z, surrogate))

@@ -1,0 +1,111 @@
+"""A quadratic surrogate of the log likelihood at a point: its gradient, and a root of its Fisher information.
+
+For data around a computed mean, ``H = J' V⁻¹ J`` with the Jacobian ``J`` of the mean and the variance ``V``
+(Gauss–Newton; exact Fisher information for Gaussian, Poisson and Bernoulli data). It is positive semidefinite whatever
+the point, and no second derivative is taken. Distributions without mean or variance fall back on the Hessian, its
+negative eigenvalues clipped.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from seqgp.models.likelihoods import Gaussian, Likelihood
+from seqgp.sequential.observed import Observed
+
+Factor = Float[Array, "S"] | Float[Array, "S r"]
+
+
+def surrogate_of(
+    likelihood: Likelihood, observed: tuple[Observed, ...], sites: Float[Array, "P S"], parameters: dict[str, Any]
+) -> tuple[Factor, Float[Array, "PS"]]:
+    """``(F, b)`` of ``−½ u'FF'u + b'u`` in the level at the sites of all present blocks, found at ``sites``.
+
+    For a Gaussian likelihood they are those of unit noise, and do not depend on the point.
+    """
+    parts = [_block(likelihood, seen, sites[i], parameters) for i, seen in enumerate(observed)]
+    slope = jnp.concatenate([slope for _, slope in parts])
+    factors = [factor for factor, _ in parts]
+    if all(factor.ndim == 1 for factor in factors):
+        return jnp.concatenate(factors), slope
+    if len(factors) == 1:
+        return factors[0], slope
+    full = [jnp.diag(factor) if factor.ndim == 1 else factor for factor in factors]
+    return jax.scipy.linalg.block_diag(*full), slope
+
+
+def _block(likelihood: Likelihood, observed: Observed, sites: Float[Array, "S"], parameters: dict[str, Any]):
+    if isinstance(likelihood, Gaussian):
+        return _gaussian(observed, sites.shape[0])
+    gradient = jax.grad(lambda s: observed.log_likelihood(likelihood, s, parameters))(sites)
+    try:
+        factor = _gauss_newton(likelihood, observed, sites, parameters)
+    except NotImplementedError:
+        hessian = jax.hessian(lambda s: observed.log_likelihood(likelihood, s, parameters))(sites)
+        factor = _psd_root(-hessian)
+    factor, gradient = jnp.nan_to_num(factor, posinf=0.0), jnp.nan_to_num(gradient)
+    level = sites + parameters["mean"]
+    curved = factor**2 * level if factor.ndim == 1 else factor @ (factor.T @ level)
+    return factor, curved + gradient
+
+
+def _gaussian(observed: Observed, size: int):
+    """Of unit noise: ``H = W'W`` and ``b = W'y``."""
+    if observed.summary is not None:
+        return _psd_root(jnp.asarray(observed.summary.gram)), jnp.asarray(observed.summary.weighted)
+    seen = ~observed.missing
+    return _to_sites(observed, seen * 1.0, size), _to_sites(observed, jnp.where(seen, observed.y, 0.0), size)
+
+
+def _to_sites(observed: Observed, values: Float[Array, "N"], size: int) -> Float[Array, "S"]:
+    index = observed.observe.index
+    return values if index is None else jnp.zeros(size, values.dtype).at[index].set(values)
+
+
+def _gauss_newton(likelihood: Likelihood, observed: Observed, sites, parameters) -> Factor:
+    def distribution(s):
+        return likelihood.distribution(observed.level(s, parameters), observed.context, parameters)
+
+    def location(s):
+        return jnp.ravel(jnp.asarray(distribution(s).mean))
+
+    variance = jnp.ravel(jnp.broadcast_to(distribution(sites).variance, observed.y.shape))
+    weight = jnp.where(observed.missing.ravel(), 0.0, jax.lax.rsqrt(variance))
+    size, data = sites.shape[0], weight.shape[0]
+    if likelihood.pointwise and observed.observe.weights is None:
+        along = jax.jvp(location, (sites,), (jnp.ones_like(sites),))[1]
+        return _to_sites(observed, jnp.abs(along) * weight, size)
+    if likelihood.pointwise:
+        # Few knots, many data: the curvature is gathered in the knots.
+        def of_level(level):
+            return jnp.ravel(jnp.asarray(likelihood.distribution(level, observed.context, parameters).mean))
+
+        level = observed.level(sites, parameters)
+        along = jax.jvp(of_level, (level,), (jnp.ones_like(level),))[1]
+        half = (along * weight)[:, None] * jnp.asarray(observed.observe.weights)
+        return half.T if data <= size else _psd_root(half.T @ half)
+    jacobian = jax.jacrev(location)(sites) if data < size else jax.jacfwd(location)(sites)
+    half = weight[:, None] * jacobian
+    return half.T if data <= size else _psd_root(half.T @ half)
+
+
+def _psd_root(matrix: Float[Array, "S S"]) -> Float[Array, "S S"]:
+    """``F`` with ``F F'`` the positive part of a symmetric matrix."""
+    values, vectors = jnp.linalg.eigh(0.5 * (matrix + matrix.T))
+    return vectors * jnp.sqrt(jnp.maximum(values, 0.0))
+
+
+def log_precision(
+    likelihood: Likelihood, observed: tuple[Observed, ...], sites: Float[Array, "P S"], parameters: dict[str, Any]
+) -> Float[Array, ""]:
+    """The log of the mean precision of the data at a point: how it grows with ``z`` is what the surrogate follows."""
+    total = jnp.zeros(())
+    for i, seen in enumerate(observed):
+        distribution = likelihood.distribution(seen.level(sites[i], parameters), seen.context, parameters)
+        precision = 1.0 / jnp.broadcast_to(distribution.variance, seen.y.shape)
+        total = total + jnp.sum(jnp.where(seen.missing | ~jnp.isfinite(precision), 0.0, precision))
+    return jnp.log(total)

@@ -1,0 +1,93 @@
+"""The point where a surrogate is found: damped Fisher scoring of the latent at fixed parameters."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from seqgp.mcmc.informed import Surrogate, quadratic_at
+from seqgp.mcmc.target import Target, place_at
+from seqgp.mcmc.tilted import tilt
+from seqgp.models.likelihoods import Gaussian
+from seqgp.sequential.fisher import log_precision, surrogate_of
+from seqgp.sequential.problem import Assembly
+
+MAX_ITERATIONS = 40
+MAX_HALVINGS = 12
+ENOUGH = 1e-3  # gain in log density below which the search ends: the surrogate need not be sharper
+
+
+class Found(NamedTuple):
+    """Where the search ended."""
+
+    nu: Float[Array, "n"]
+    sites: Float[Array, "n"]
+    surrogate: Surrogate
+    log_density: Float[Array, ""]
+    iterations: Int[Array, ""]
+    converged: Bool[Array, ""]
+
+
+def surrogate_at(assembly: Assembly, target: Target, sites: Float[Array, "n"], z: Float[Array, "d"]) -> Surrogate:
+    """The surrogate at a point, with how it follows the likelihood's parameters."""
+    model, problem = assembly.model, assembly.problem
+    blocks = sites[-assembly.present * problem.x.shape[1] :].reshape(assembly.present, -1)
+    factor, slope = surrogate_of(model.likelihood, problem.observed, blocks, model.parameters(z))
+    growth = jnp.zeros_like(z)
+    index = model.layout().likelihood
+    if len(index) and not isinstance(model.likelihood, Gaussian):  # whose noise the target knows
+        try:
+            growth = jax.grad(lambda z: log_precision(model.likelihood, problem.observed, blocks, model.parameters(z)))(
+                z
+            )
+        except NotImplementedError:
+            growth = jnp.zeros_like(z)
+        keep = jnp.zeros_like(z).at[index].set(1.0)
+        growth = jnp.where(jnp.isfinite(growth), growth * keep, 0.0)
+    return Surrogate(factor, slope, z, growth)
+
+
+def search(assembly: Assembly, target: Target, z: Float[Array, "d"], nu: Float[Array, "n"]) -> Found:
+    """From ``nu``, climb ``log_likelihood + log N(nu)`` at fixed ``z``, by the surrogate's steps, halved as needed."""
+    place = place_at(target, z)
+    root = target.root(place.conditional)
+
+    def density(nu):
+        value = target.log_likelihood(place.offset + root.apply(nu), z) - 0.5 * jnp.dot(nu, nu)
+        return jnp.where(jnp.isnan(value), -jnp.inf, value)
+
+    def climb(state):
+        nu, value, iteration, _ = state
+        surrogate = surrogate_at(assembly, target, place.offset + root.apply(nu), z)
+        aim = tilt(place, root, quadratic_at(target, z, surrogate)).centre()
+
+        def halve(inner):
+            step, _, count = inner
+            return 0.5 * step, density(nu + 0.5 * step * (aim - nu)), count + 1
+
+        def worse(inner):
+            return ~(inner[1] > value) & (inner[2] < MAX_HALVINGS)
+
+        step, reached, _ = jax.lax.while_loop(worse, halve, (jnp.ones(()), density(aim), jnp.zeros((), int)))
+        better = reached > value
+        gain = jnp.where(better, reached - value, 0.0)
+        return jnp.where(better, nu + step * (aim - nu), nu), jnp.maximum(reached, value), iteration + 1, gain
+
+    def unfinished(state):
+        _, _, iteration, gain = state
+        return (gain > ENOUGH) & (iteration < MAX_ITERATIONS)
+
+    first = (nu, density(nu), jnp.zeros((), int), jnp.asarray(jnp.inf))
+    nu, value, iterations, gain = jax.lax.while_loop(unfinished, climb, first)
+    sites = place.offset + root.apply(nu)
+    return Found(
+        nu=nu,
+        sites=sites,
+        surrogate=surrogate_at(assembly, target, sites, z),
+        log_density=value,
+        iterations=iterations,
+        converged=jnp.isfinite(value) & (gain <= 1.0) & jnp.isfinite(sites).all(),
+    )
