@@ -101,9 +101,7 @@ def build_grid(
             f"give at least {max(len(times), DAMPED_INTERVALS) + DAMPED_INTERVALS}"
         )
     nodes_t, index = _time_nodes(times, intervals)
-    return _assemble(_strike_nodes(size.nodes, scale, width), nodes_t), index + np.minimum(
-        index, DAMPED_INTERVALS
-    )
+    return _assemble(_strike_nodes(size.nodes, scale, width), nodes_t), index + np.minimum(index, DAMPED_INTERVALS)
 
 
 def _checked_maturities(maturities: ArrayLike) -> Float[np.ndarray, "maturities"]:
@@ -122,15 +120,11 @@ def _parse_size(grid, times, scale: float, width: float) -> GridSize:
         match = re.fullmatch(r"\s*([0-9.]+)\s*bp\s*", grid)
         error_bp = float(match.group(1)) if match else 0.0
         if not error_bp > 0:
-            raise ValueError(
-                f"grid={grid!r}: expected an error such as '1bp' or '0.5bp', or a GridSize(nodes, steps)"
-            )
+            raise ValueError(f"grid={grid!r}: expected an error such as '1bp' or '0.5bp', or a GridSize(nodes, steps)")
         return requested_size(error_bp, times, scale, width)
     nodes, steps = grid
-    if nodes < 7 or nodes % 2 == 0:
-        raise ValueError(
-            f"grid: nodes = {nodes}; expected an odd number, at least 7, so that one lies at the money"
-        )
+    if nodes < 9 or nodes % 2 == 0:
+        raise ValueError(f"grid: nodes = {nodes}; expected an odd number, at least 9, so that one lies at the money")
     return GridSize(int(nodes), int(steps))
 
 

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 from numpy.typing import ArrayLike
 
 from seqgp.apps.localvol.grid import Grid, GridSize, build_grid
-from seqgp.apps.localvol.interpolation import convex_cubic, first_neighbour
+from seqgp.apps.localvol.interpolation import NEIGHBOURS, convex_cubic, first_neighbour
 from seqgp.apps.localvol.surface import Surface, knot_weights
 
 Volatility = Surface | Callable[[Array, Array], Array]
@@ -46,9 +46,7 @@ def call_prices(
     """
     times = _concrete(maturities)
     if times is None:
-        raise TypeError(
-            "call_prices: maturities are traced, but they fix the time steps; pass them as NumPy values"
-        )
+        raise TypeError("call_prices: maturities are traced, but they fix the time steps; pass them as NumPy values")
     times, row = np.unique(np.atleast_1d(times), return_inverse=True)
     forward = jnp.broadcast_to(jnp.asarray(forward, dtype=float), row.shape)
     discount = jnp.broadcast_to(jnp.asarray(discount, dtype=float), row.shape)
@@ -58,7 +56,7 @@ def call_prices(
     nodes = jnp.exp(mesh.y)
     calls = time_values(mesh, local_volatility(mesh, sigma))[index[row] - 1] + jnp.maximum(1 - nodes, 0.0)
     place = first_neighbour(nodes, moneyness)
-    around = place[..., None] + np.arange(4)
+    around = place[..., None] + np.arange(NEIGHBOURS)
     u = convex_cubic(nodes[around], calls[np.arange(len(row))[:, None, None], around], moneyness)
     inside = (moneyness > nodes[0]) & (moneyness < nodes[-1])
     return (discount * forward)[:, None] * jnp.where(inside, u, jnp.maximum(1 - moneyness, 0.0))
@@ -70,10 +68,10 @@ class Plan(eqx.Module):
     Attributes:
         grid: the mesh.
         step: for each quote, the row of the time values at its maturity.
-        node: for each quote, the first of the four nodes around its strike.
+        node: for each quote, the first of the six nodes around its strike.
         moneyness: of each quote, `K/F`.
-        around: moneyness of the four nodes.
-        payoff: at the four nodes: what their time values lack to the price.
+        around: moneyness of the six nodes.
+        payoff: at the six nodes: what their time values lack to the price.
         scale: discount times forward; zero for padding.
         in_time: weights of the knots' maturities at the steps, for `knot_prices`.
         in_strike: weights of the knots' log-moneyness at the nodes.
@@ -83,8 +81,8 @@ class Plan(eqx.Module):
     step: Int[np.ndarray, "quotes"]
     node: Int[np.ndarray, "quotes"]
     moneyness: Float[np.ndarray, "quotes"]
-    around: Float[np.ndarray, "quotes 4"]
-    payoff: Float[np.ndarray, "quotes 4"]
+    around: Float[np.ndarray, "quotes 6"]
+    payoff: Float[np.ndarray, "quotes 6"]
     scale: Float[np.ndarray, "quotes"]
     in_time: Float[np.ndarray, "steps a"]
     in_strike: Float[np.ndarray, "nodes b"]
@@ -121,15 +119,13 @@ def plan_quotes(
         *(np.atleast_1d(np.asarray(v)) for v in (maturities, strikes, forward, discount, is_call))
     )
     if maturity.ndim != 1 or not np.all((strike > 0) & (forward_q > 0) & (discount_q > 0)):
-        raise ValueError(
-            "plan_quotes: expected lists of quotes, with positive strikes, forwards and discounts"
-        )
+        raise ValueError("plan_quotes: expected lists of quotes, with positive strikes, forwards and discounts")
     k = strike / forward_q
     times, row = np.unique(maturity, return_inverse=True)
     mesh, index = build_grid(times, np.log(k), grid, volatility)
     nodes = np.exp(mesh.y)
     node = np.asarray(first_neighbour(nodes, k))
-    around = nodes[node[:, None] + np.arange(4)]
+    around = nodes[node[:, None] + np.arange(NEIGHBOURS)]
     payoff = np.where(call[:, None], np.maximum(1 - around, 0.0), np.maximum(around - 1, 0.0))
     fields = (index[row] - 1, node, k, around, payoff)
     scale = np.pad(discount_q * forward_q, (0, (pad_to or len(k)) - len(k)))
@@ -146,7 +142,7 @@ def quote_prices(plan: Plan, sigma: Volatility | Float[Array, "steps nodes"]) ->
         sigma: a function of `(T, y)`, a `Surface`, or the values at `plan.grid.times` and `plan.grid.y`.
     """
     history = time_values(plan.grid, local_volatility(plan.grid, sigma))
-    values = history[plan.step[:, None], plan.node[:, None] + np.arange(4)] + plan.payoff
+    values = history[plan.step[:, None], plan.node[:, None] + np.arange(NEIGHBOURS)] + plan.payoff
     return plan.scale * convex_cubic(plan.around, values, plan.moneyness)
 
 
@@ -155,9 +151,7 @@ def knot_prices(plan: Plan, values: Float[Array, "a b"]) -> Float[Array, "quotes
     return quote_prices(plan, jnp.exp(plan.in_time @ jnp.log(values) @ plan.in_strike.T))
 
 
-def local_volatility(
-    grid: Grid, sigma: Volatility | Float[Array, "steps nodes"]
-) -> Float[Array, "steps nodes"]:
+def local_volatility(grid: Grid, sigma: Volatility | Float[Array, "steps nodes"]) -> Float[Array, "steps nodes"]:
     """Volatility at the steps and nodes of the grid."""
     if isinstance(sigma, Surface):
         return sigma.on_grid(grid.times, grid.y)

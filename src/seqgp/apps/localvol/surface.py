@@ -38,9 +38,7 @@ class Surface(eqx.Module):
 
     def on_grid(self, T: Float[ArrayLike, "m"], y: Float[ArrayLike, "n"]) -> Float[Array, "m n"]:
         """Volatility at every pair of a maturity and a log-moneyness."""
-        return jnp.exp(
-            knot_weights(self.maturities, T) @ jnp.log(self.values) @ knot_weights(self.log_moneyness, y).T
-        )
+        return jnp.exp(knot_weights(self.maturities, T) @ jnp.log(self.values) @ knot_weights(self.log_moneyness, y).T)
 
 
 def knot_weights(knots: Float[Array, "k"], x: Float[ArrayLike, "..."]) -> Float[Array, "... k"]:
