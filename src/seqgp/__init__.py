@@ -27,6 +27,7 @@ from seqgp.models.priors import ScaledSigmoid, inverse_softplus
 from seqgp.models.snapshot import Snapshot
 from seqgp.reference.full import FullSampler
 from seqgp.reference.stacked import FullState
+from seqgp.sequential.map import MapEstimate, find_map
 from seqgp.sequential.run import steps
 from seqgp.sequential.sampler import SequentialSampler
 from seqgp.sequential.state import Info, State

@@ -148,6 +148,8 @@ class Model(eqx.Module):
 
 def describe(part: Any) -> str:
     """A text that says what a part of a model is: classes, numbers, and for functions a hash of their code."""
+    if isinstance(part, np.generic):  # a NumPy number is the number
+        part = part.item()
     if isinstance(part, eqx.Module):
         fields = ", ".join(
             f"{name}={describe(value)}" for name, value in vars(part).items() if not isinstance(value, np.ndarray)

@@ -1,0 +1,17 @@
+"""What can go wrong with files: each error names the file and the remedy."""
+
+from __future__ import annotations
+
+from seqgp.models.errors import SeqgpError
+
+
+class StoreError(SeqgpError):
+    """A run on disk that cannot be read, written or continued as asked."""
+
+
+class DamagedError(StoreError):
+    """A file of a run that is truncated, corrupted or foreign."""
+
+
+class TableError(SeqgpError, ValueError):
+    """A table that cannot be read as snapshots."""

@@ -1,0 +1,165 @@
+"""Files that are whole or absent: written aside, synced, renamed; with a checksum of every part.
+
+A container is a plain ``.npz`` (NumPy reads it) with two more members: ``header.json``, which holds the SHA-256 of
+every array, and ``header.sha256``. Members are read, and verified, only when asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import io
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from seqgp.io.errors import DamagedError, StoreError
+
+HEADER, SEAL = "header.json", "header.sha256"
+PARTIAL = ".partial"  # how the name of an unfinished file ends
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_LAST_WRITTEN = (1980, 1, 1, 0, 0, 0)  # of members: equal content gives equal files
+
+
+def write_atomically(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
+    """Write a file so that it is there whole, with its old content, or not at all."""
+    name = None
+    try:
+        with tempfile.NamedTemporaryFile(
+            dir=path.parent, prefix=f".{path.name}-", suffix=PARTIAL, delete=False
+        ) as file:
+            name = file.name
+            fill(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+        name = None
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise StoreError(_why(path, error)) from error
+    finally:
+        if name is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """A JSON file, written atomically."""
+    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+    write_atomically(path, lambda file: file.write(text.encode()))
+
+
+def write_container(path: Path, header: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """A header and arrays in one file, written atomically."""
+    contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    sums = {name: _digest(array) for name, array in contiguous.items()}
+    text = json.dumps({**header, "sha256": sums}, allow_nan=False).encode()
+
+    def fill(file: IO[bytes]) -> None:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            archive.writestr(_member(HEADER), text)
+            archive.writestr(_member(SEAL), hashlib.sha256(text).hexdigest())
+            for name, array in contiguous.items():
+                with archive.open(_member(f"{name}.npy"), "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+
+    write_atomically(path, fill)
+
+
+class Container(Mapping[str, np.ndarray]):
+    """A container on disk: the header is read at once, an array when it is asked for."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.header: dict[str, Any] = self._guarded(self._read_header)
+        self._sums: dict[str, str] = self.header["sha256"]
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._guarded(lambda: self._read(name))
+
+    def __iter__(self):
+        return iter(self._sums)
+
+    def __len__(self) -> int:
+        return len(self._sums)
+
+    def _read_header(self) -> dict[str, Any]:
+        text = self._bytes(HEADER)
+        if hashlib.sha256(text).hexdigest().encode() != self._bytes(SEAL):
+            raise ValueError("the checksum of its header is wrong")
+        header = json.loads(text)
+        if not isinstance(header, dict) or not isinstance(header.get("sha256"), dict):
+            raise ValueError("its header is not one of a run")
+        return header
+
+    def _read(self, name: str) -> np.ndarray:
+        if name not in self._sums:
+            raise ValueError(f"it has no {name}")
+        array = np.lib.format.read_array(io.BytesIO(self._bytes(f"{name}.npy")), allow_pickle=False)
+        if _digest(array) != self._sums[name]:
+            raise ValueError(f"the checksum of {name} is wrong")
+        return array
+
+    def _bytes(self, member: str) -> bytes:
+        with zipfile.ZipFile(self.path) as archive:
+            if archive.getinfo(member).compress_type != zipfile.ZIP_STORED:
+                raise ValueError(f"{member} is compressed, which seqgp never writes")
+            return archive.read(member)
+
+    def _guarded(self, read: Callable[[], Any]) -> Any:
+        """Every way in which a broken file fails, as one error that names it."""
+        try:
+            return read()
+        except FileNotFoundError as error:
+            raise DamagedError(f"{self.path}: the file is gone; {_remedy(self.path)}") from error
+        except PermissionError as error:
+            raise StoreError(f"{self.path}: may not be read ({error.strerror}); check its permissions") from error
+        # A damaged archive can fail in as many ways as zipfile, struct, json and NumPy's parser have.
+        except Exception as error:
+            why = "not a file of a run" if isinstance(error, zipfile.BadZipFile) else str(error).strip("'\"")
+            raise DamagedError(f"{self.path}: truncated or corrupted ({why}); {_remedy(self.path)}") from error
+
+
+def _remedy(path: Path) -> str:
+    run = path.parent.parent
+    return f"see `seqgp check {run}`, and `seqgp check {run} --repair` to set it aside"
+
+
+def _digest(array: np.ndarray) -> str:
+    described = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
+    described.update(np.asarray(array, order="C").reshape(-1).view(np.uint8).data if array.size else b"")
+    return described.hexdigest()
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    return zipfile.ZipInfo(name, _LAST_WRITTEN)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _why(path: Path, error: OSError) -> str:
+    if error.errno in _FULL:
+        return (
+            f"{path}: the disk is full; nothing was half-written: free some space and run again, it goes on from here"
+        )
+    return f"{path}: cannot be written ({error.strerror or error}); check the folder and its permissions"

@@ -1,0 +1,139 @@
+"""The manifest of a run: which format, versions, key, model and settings its steps belong to."""
+
+from __future__ import annotations
+
+import json
+import platform
+import uuid
+import warnings
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from seqgp.io.errors import DamagedError, StoreError
+from seqgp.io.files import write_json
+from seqgp.io.specification import ModelSpec, specify
+from seqgp.models.model import Model, describe
+from seqgp.sequential.sampler import SequentialSampler
+
+NAME = "manifest.json"
+FORMAT = 1  # raised whenever a file of a run changes its meaning; MIGRATIONS brings older ones up to it
+MIGRATIONS: dict[int, Any] = {}
+
+
+class Manifest(NamedTuple):
+    """What is the same for all steps of a run."""
+
+    format: int
+    run: str  # an identifier, repeated in every step: a foreign file is recognised by it
+    created: str
+    versions: dict[str, str]
+    dtype: str
+    key: dict[str, Any]
+    model: dict[str, str]
+    sampler: dict[str, str]
+    specification: dict[str, Any] | None = None  # of a ready-made model
+    configuration: dict[str, Any] | None = None  # what `seqgp fit` was given
+
+    def random_key(self) -> Key[Array, ""]:
+        """The key that the run was started with; steps fold their number into it."""
+        data = jnp.asarray(self.key["data"], dtype=jnp.uint32)
+        return jax.random.wrap_key_data(data, impl=self.key["implementation"])
+
+    def build_model(self) -> Model | None:
+        """The model, where it is made of ready-made parts."""
+        return None if self.specification is None else ModelSpec.model_validate(self.specification).build()
+
+
+def new_manifest(sampler: SequentialSampler, key: Any, configuration: dict[str, Any] | None) -> Manifest:
+    """The manifest of a run that begins."""
+    return Manifest(
+        format=FORMAT,
+        run=uuid.uuid4().hex,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        versions=_versions(),
+        dtype="float64",
+        key=_key_words(key),
+        model=sampler.model.fingerprint(),
+        sampler=_settings(sampler),
+        specification=specify(sampler.model),
+        configuration=configuration,
+    )
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest of a run."""
+    write_json(folder / NAME, manifest._asdict())
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a run, brought to the present format."""
+    path = folder / NAME
+    try:
+        content = json.loads(path.read_text())
+        written = content["format"]
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise StoreError(f"{folder}: no run here (there is no {NAME}); check the path, or make one first") from error
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedError(f"{path}: not the manifest of a run ({error}); restore it from a backup") from error
+    if not isinstance(written, int) or written > FORMAT:
+        raise StoreError(
+            f"{path}: format {written} is later than this version of seqgp reads ({FORMAT}); upgrade seqgp"
+        )
+    while written < FORMAT:
+        if written not in MIGRATIONS:
+            raise StoreError(f"{path}: format {written} was never released, so it cannot be read; run again from data")
+        content = MIGRATIONS[written](content)
+        written += 1
+    try:
+        return Manifest(**content)
+    except TypeError as error:
+        raise DamagedError(f"{path}: not the manifest of a run ({error}); restore it from a backup") from error
+
+
+def check_same(folder: Path, manifest: Manifest, sampler: SequentialSampler, key: Any) -> None:
+    """Raise, saying what differs, unless a run can be continued with this sampler and key."""
+    found = {"model": sampler.model.fingerprint(), "sampler": _settings(sampler)}
+    for what, now in found.items():
+        before = getattr(manifest, what)
+        for name in dict.fromkeys([*before, *now]):
+            if before.get(name) != now.get(name):
+                raise StoreError(
+                    f"{folder}: the run was made with another {what}: {name} was {before.get(name)}, now "
+                    f"{now.get(name)}; use the same one, or another folder"
+                )
+    if key is not None and _key_words(key) != manifest.key:
+        raise StoreError(f"{folder}: the run was started with another key; pass the same one, or none to continue")
+    changed = {name: v for name, v in _versions().items() if manifest.versions.get(name) != v}
+    if changed:
+        was = ", ".join(f"{name} {manifest.versions.get(name)}, now {v}" for name, v in changed.items())
+        warnings.warn(f"{folder}: begun with {was}: the draws stay valid, but may differ in bits", stacklevel=3)
+
+
+def _versions() -> dict[str, str]:
+    found = {name: version(name) for name in ("seqgp", "jax", "jaxlib", "numpy")}
+    return found | {"python": platform.python_version()}
+
+
+def _settings(sampler: SequentialSampler) -> dict[str, str]:
+    others = {name: value for name, value in vars(sampler).items() if name not in ("model", "fingerprint")}
+    return {name: describe(value) for name, value in others.items() if not name.startswith("_")}
+
+
+def _key_words(key: Any) -> dict[str, Any]:
+    try:
+        typed = key if jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(key)
+        data = np.asarray(jax.random.key_data(typed))
+        if typed.shape:
+            raise ValueError(f"its shape is {typed.shape}")
+    except (AttributeError, TypeError, ValueError) as error:
+        raise StoreError(f"key: expected one random key, jax.random.key(0) say ({error})") from error
+    return {"data": data.tolist(), "implementation": str(jax.random.key_impl(typed))}

@@ -1,0 +1,145 @@
+"""The loop over snapshots with a run on disk: resumed where it was interrupted, bit for bit the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jaxtyping import Array, Key
+
+from seqgp.io.step import Step, digest
+from seqgp.io.store import Store, Writer
+from seqgp.models.errors import DataError, SamplerError
+from seqgp.models.model import Model
+from seqgp.models.snapshot import Snapshot
+from seqgp.sequential import run as loop
+from seqgp.sequential.run import Callback
+from seqgp.sequential.sampler import SequentialSampler
+from seqgp.sequential.state import Info, State
+
+
+class Run(NamedTuple):
+    """The result of a loop.
+
+    Attributes:
+        state: the last state.
+        infos: an info per step, from the first one of the run (with ``keep``, the last ones).
+        snapshot: the data of the last step.
+        model: the model.
+        store: where the run is kept, if it is.
+    """
+
+    state: State
+    infos: list[Info]
+    snapshot: Snapshot
+    model: Model
+    store: Store | None = None
+
+    def to_datatree(self) -> Any:
+        """For ArviZ: all whole steps of the store, or the last step of a run that is not stored."""
+        from seqgp.io.arviz import to_datatree
+
+        return to_datatree(self)
+
+
+def run(
+    sampler: SequentialSampler,
+    snapshots: Iterable[Snapshot],
+    key: Key[Array, ""] | None = None,
+    state: State | None = None,
+    callbacks: Callback | Iterable[Callback] = (),
+    progress: bool | None = None,
+    keep: int | None = None,
+    store: str | Path | Store | None = None,
+    configuration: dict[str, Any] | None = None,
+) -> Run:
+    """Sample after each snapshot in turn.
+
+    With a store, every step is on disk before the next one begins. On a store that exists, the loop goes on after the
+    last step there: snapshots that were seen are skipped (after a check that they are the same), and the draws are
+    those of a run that was never interrupted, bit for bit.
+
+    Args:
+        sampler: the sampler.
+        snapshots: any iterable, in the order of time; one that never ends is fine with ``keep``.
+        key: a random key; may be left out to continue a store.
+        state: where to go on from, without a store; a new sequence by default.
+        callbacks: called with ``(state, info)`` after each step; raise ``StopIteration`` to end the loop.
+        progress: whether to show a progress bar; by default where the output is a terminal.
+        keep: how many of the last steps to keep: whole on disk (older ones become summaries), and as infos in memory.
+        store: the folder of the run.
+        configuration: with a new store, anything (JSON) to remember in its manifest.
+    """
+    current = _Current(snapshots)
+    if store is None:
+        if key is None:
+            raise SamplerError("run: key is missing; pass key=jax.random.key(0), say")
+        done = loop.run(sampler, current, key, state, callbacks, progress, keep)
+        return Run(done.state, done.infos, current.snapshot, sampler.model)
+    if state is not None:
+        raise SamplerError("run: state and store exclude each other; a store goes on from its own last step")
+    place = store if isinstance(store, Store) else Store(store)
+    with place.writing(sampler, key, keep, configuration) as writer:
+        return _stored(sampler, current, callbacks, progress, keep, writer)
+
+
+def _stored(sampler, current: _Current, callbacks: Any, progress: bool | None, keep: int | None, writer: Writer) -> Run:
+    store, last = writer.store, writer.last()
+    called: list[Callback] = [callbacks] if callable(callbacks) else list(callbacks)
+
+    def save(state: State, info: Info) -> None:
+        writer.append(state, info, current.snapshot)
+
+    earlier = [step.info for step in store][-keep if keep else None :]
+    before = None if last is None else last.state
+    if last is not None:
+        current.skip(list(store), last)
+    done = loop.run(sampler, current, store.manifest.random_key(), before, [save, *called], progress, keep)
+    infos = (earlier + done.infos)[-keep if keep else None :]
+    return Run(done.state, infos, current.snapshot, sampler.model, store)
+
+
+class _Current:
+    """An iterable that remembers the snapshot it gave last, and leaves out those that a store has seen."""
+
+    def __init__(self, snapshots: Iterable[Snapshot]):
+        self._snapshots = snapshots
+        self._seen: dict[float, Step] = {}
+        self._last: Step | None = None
+        self._given: Snapshot | None = None
+
+    @property
+    def snapshot(self) -> Snapshot:
+        if self._given is None and self._last is not None:
+            return self._last.snapshot
+        if self._given is None:
+            raise DataError("run: no snapshot was given")
+        return self._given
+
+    def skip(self, steps: list[Step], last: Step) -> None:
+        self._seen = {step.t: step for step in steps}
+        self._last = last
+
+    def __iter__(self) -> Iterator[Snapshot]:
+        for snapshot in self._snapshots:
+            t = getattr(snapshot, "t", None)
+            if self._last is not None and t is not None and t <= self._last.t:
+                self._check_seen(snapshot)
+                continue
+            self._given = snapshot
+            yield snapshot
+
+    def _check_seen(self, snapshot: Snapshot) -> None:
+        run = self._last.path.parent.parent if self._last else None
+        found = self._seen.get(snapshot.t)
+        if found is None:
+            raise DataError(
+                f"{run}: t = {snapshot.t} is before the last stored time {self._last and self._last.t}, but was never "
+                "seen; only later times can be added"
+            )
+        if found.digest != digest(snapshot):
+            raise DataError(
+                f"{run}: the data at t = {snapshot.t} are not those that were stored; a step that was sampled "
+                "cannot change: leave it out, or begin another run"
+            )

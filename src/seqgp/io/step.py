@@ -1,0 +1,153 @@
+"""One step of a run on disk: written whole, read piece by piece."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from seqgp.io.errors import DamagedError, StoreError
+from seqgp.io.files import Container, write_container
+from seqgp.io.manifest import FORMAT, Manifest
+from seqgp.io.serialise import Arrays, decode, encode
+from seqgp.io.summary import Summary, summarise
+from seqgp.models.snapshot import Snapshot
+from seqgp.sequential.state import Info, State
+
+
+class Step:
+    """A step of a run: ``state``, ``info``, ``snapshot`` and ``summary`` are read from disk when they are asked for."""
+
+    def __init__(self, path: Path, manifest: Manifest):
+        self.path = path
+        self._manifest = manifest
+
+    def __repr__(self) -> str:
+        return f"Step({self.number}, t={self.t}{'' if self.whole else ', summary only'})"
+
+    @property
+    def number(self) -> int:
+        """The number of the step, from 1."""
+        return int(self.path.stem)
+
+    @functools.cached_property
+    def _container(self) -> Container:
+        container = Container(self.path)
+        header = container.header
+        if header.get("run") != self._manifest.run or header.get("step") != self.number:
+            what = "a step of another run" if header.get("run") != self._manifest.run else f"step {header.get('step')}"
+            run = self.path.parent.parent
+            raise DamagedError(
+                f"{self.path}: this file is {what}; put the right one back, or `seqgp check {run} --repair`"
+            )
+        return container
+
+    @property
+    def t(self) -> float:
+        """The time."""
+        return float(self._container.header["t"])
+
+    @property
+    def whole(self) -> bool:
+        """Whether the draws are kept, or only their summary."""
+        return self._container.header["state"] is not None
+
+    @property
+    def state(self) -> State:
+        """The draws, and what the next step needs."""
+        if not self.whole:
+            raise StoreError(
+                f"{self.path}: only the summary of step {self.number} (t = {self.t}) is kept; a larger keep= keeps more"
+            )
+        return self._decode("state")
+
+    @property
+    def info(self) -> Info:
+        """What happened in the step."""
+        return self._decode("info")
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The data of the step."""
+        t, x, y, context = self._decode("snapshot")
+        return Snapshot(t, x, y, context)
+
+    @property
+    def labels(self) -> list[str] | None:
+        """The names of the locations, where the data have them."""
+        return self._container.header["labels"]
+
+    @property
+    def summary(self) -> Summary:
+        """Moments and quantiles of latent and parameters."""
+        return Summary(*self._decode("summary"))
+
+    @property
+    def digest(self) -> str:
+        """What tells the data of this step from others."""
+        return self._container.header["data"]
+
+    def verify(self) -> None:
+        """Read everything, and raise where something is broken."""
+        for name in self._container:
+            self._container[name]
+        for part in ("info", "snapshot", "summary", *(["state"] if self.whole else [])):
+            self._decode(part)
+
+    def shrink(self) -> None:
+        """Replace the file by one that holds only the summary, the data and the info."""
+        if not self.whole:
+            return
+        arrays = {name: self._container[name] for name in self._container if not name.startswith("state/")}
+        header = {name: value for name, value in self._container.header.items() if name != "sha256"}
+        write_container(self.path, {**header, "state": None}, arrays)
+        self.__dict__.pop("_container", None)
+
+    def _decode(self, part: str) -> Any:
+        container = self._container
+        try:
+            return decode(container.header[part], container)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DamagedError(f"{self.path}: its {part} cannot be read ({error})") from error
+        except DamagedError as error:
+            text = str(error)
+            raise error if str(self.path) in text else DamagedError(f"{self.path}: {text}") from error
+
+
+def write_step(path: Path, manifest: Manifest, state: State, info: Info, snapshot: Snapshot) -> None:
+    """Write a step: whole, or not at all."""
+    arrays: Arrays = {}
+    header = {
+        "format": FORMAT,
+        "run": manifest.run,
+        "step": state.step,
+        "t": float(state.t),
+        "key": manifest.key,  # of the run: the next step folds its number into it
+        "labels": labels_of(snapshot),
+        "data": digest(snapshot),
+        "state": encode(state, "state", arrays),
+        "info": encode(info, "info", arrays, lenient=True),
+        "snapshot": encode(tuple(snapshot), "snapshot", arrays),
+        "summary": encode(tuple(summarise(state)), "summary", arrays),
+    }
+    write_container(path, header, arrays)
+
+
+def labels_of(snapshot: Snapshot) -> list[str] | None:
+    """The names of a snapshot's locations, where it has them."""
+    labels = getattr(snapshot, "labels", None)
+    return None if labels is None else [str(label) for label in labels]
+
+
+def digest(snapshot: Snapshot) -> str:
+    """What tells the data of one time from others."""
+    found = hashlib.sha256(repr(float(snapshot.t)).encode())
+    for leaf in jax.tree.leaves((snapshot.x, snapshot.y, snapshot.context)):
+        array = np.asarray(leaf)
+        found.update(f"{array.dtype.str}{array.shape}".encode())
+        found.update(array.tobytes())
+    return found.hexdigest()[:16]
