@@ -3,7 +3,8 @@
 from seqgp.reference.collapsed import CollapsedSampler
 from seqgp.reference.full import FullSampler
 from seqgp.reference.kalman import Filtered, kalman_filter, kalman_smoother
-from seqgp.reference.marginal import Moments, gaussian_posterior
+from seqgp.reference.marginal import Moments, gaussian_posterior, predictive_log_score
+from seqgp.reference.quadrature import Quadrature, latent_moments, quadrature
 from seqgp.reference.recursion import ScalarTarget, scalar_target, sequential_target
 from seqgp.reference.stacked import FullState
 
@@ -13,10 +14,14 @@ __all__ = [
     "FullSampler",
     "FullState",
     "Moments",
+    "Quadrature",
     "ScalarTarget",
     "gaussian_posterior",
     "kalman_filter",
     "kalman_smoother",
+    "latent_moments",
+    "predictive_log_score",
+    "quadrature",
     "scalar_target",
     "sequential_target",
 ]

@@ -174,7 +174,7 @@ class CollapsedSampler:
                 ellipse = _informed(np.stack([np.asarray(k.z)[len(k.z) // 2 :] for k in kept]), covariance)
         draws, counts, spent = self._draw(data, prior, ellipse, keys[3], z, progress)
         plan = Plan(self.chains, 1, self.warmup, self.draws // self.chains, self.thin, 1, True)
-        return Sampled(draws, {"parameters": counts}, plan, seconds + spent)
+        return Sampled(draws, {"parameters": counts}, plan, seconds + spent, "collapsed", ())
 
     def _draw(self, data, prior, ellipse, keys, z, progress) -> tuple[Draws, SliceInfo, float]:
         per_chain = self.draws // self.chains
@@ -194,7 +194,7 @@ class CollapsedSampler:
                 "CollapsedSampler: the marginal likelihood is not finite at the start of a chain: the covariance of "
                 "the data is not positive definite for any draw of the prior; raise Model(jitter=…) or bound the noise"
             )
-        counts = jax.tree.map(lambda *leaves: int(sum(int(leaf) for leaf in leaves)), *infos)
+        counts = jax.tree.map(lambda *leaves: sum(leaf.item() for leaf in leaves), *infos)
         return Draws(joined.z, joined.f, joined.log_marginal), counts, seconds
 
     def _advance(self, data, prior, ellipse, size, keys, z):

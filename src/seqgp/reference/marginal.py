@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.lax.linalg import cholesky
 from jaxtyping import Array, Float, Int, Key
+from scipy.special import logsumexp
 
 from seqgp.latents.operators import root_with_jitter, solve_lower
 from seqgp.models.errors import ModelError
@@ -17,6 +18,7 @@ from seqgp.models.kernels import within
 from seqgp.models.likelihoods import Gaussian
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
+from seqgp.sequential.engine import compiled, cores, in_threads
 
 
 class Stack(NamedTuple):
@@ -142,3 +144,32 @@ def gaussian_posterior(model: Model, snapshots: Sequence[Snapshot], parameters: 
         found.append(Moments(moments.mean[block], moments.covariance[block, block]))
         start = block.stop
     return found
+
+
+def predictive_log_score(
+    model: Model, snapshots: Sequence[Snapshot], following: Snapshot, z: Float[Array, "draws d"]
+) -> float:
+    """``log p(y_{t+1} | y_{1:t})``, the mean over draws of the parameters given ``snapshots``, latent integrated out.
+
+    Args:
+        model: a model with a Gaussian likelihood.
+        snapshots: the data so far.
+        following: the next snapshot, to be predicted jointly.
+        z: draws of the parameters given ``snapshots``.
+    """
+    require_gaussian(model, "predictive_log_score")
+    past, both = stack(snapshots), stack([*snapshots, following])
+    pieces = np.array_split(np.arange(len(z)), min(cores(), len(z)))
+    tasks = [compiled(_log_ratios, model, past, both, z[piece])[0] for piece in pieces]
+    ratios = np.concatenate([np.asarray(part) for part in in_threads(tasks)])
+    return float(logsumexp(ratios) - np.log(len(ratios)))
+
+
+def _log_ratios(model: Model, past: Stack, both: Stack, z: Float[Array, "draws d"]) -> Float[Array, "draws"]:
+    before, after = observed_distances(model, past), observed_distances(model, both)
+
+    def one(z):
+        parameters = model.parameters(z)
+        return log_marginal(model, both, after, parameters) - log_marginal(model, past, before, parameters)
+
+    return jax.lax.map(one, z)

@@ -1,0 +1,1 @@
+"""The paper, figure by figure: one command each, with the numbers expected."""

@@ -1,0 +1,165 @@
+"""The sequential posterior against the exact one, on the paper's third comparison: what both experiments share.
+
+The exact posterior is that of the collapsed sampler (the latent integrated out), at each time given all data up to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import seqgp
+from seqgp.reference import CollapsedSampler, predictive_log_score
+
+JITTER = 1e-8
+
+
+class DataSet(NamedTuple):
+    """Simulated snapshots (one more than are used, to be predicted), and the truth."""
+
+    model: seqgp.Model
+    snapshots: list[seqgp.Snapshot]
+    levels: list[np.ndarray]  # the true f_t + mean
+    parameters: dict[str, Any]
+
+
+class Summary(NamedTuple):
+    """A posterior at one time."""
+
+    mean: np.ndarray  # of the level, (N,)
+    sd: np.ndarray
+    coverage: float  # of the true level by central 95% intervals
+    z_mean: np.ndarray  # of the parameters, on the Gaussian scale
+    z_sd: np.ndarray
+    log_score: float  # of the next snapshot, jointly
+    seconds: float  # without compilation; of this time alone
+    ess: float  # the smallest of the latent
+    rhat: float
+
+
+def regression_model() -> seqgp.Model:
+    """The paper's regression model with its hyperprior."""
+    sigmoid, root10 = seqgp.ScaledSigmoid, 10**0.5
+    return seqgp.Model(
+        kernel=seqgp.Separable(
+            time=seqgp.SquaredExponential(lengthscale=sigmoid(0, root10)),
+            space=seqgp.SquaredExponential(lengthscale=[sigmoid(0, root10)] * 2),
+            scale=sigmoid(0, 2),
+        ),
+        mean=sigmoid(0, 1),
+        likelihood=seqgp.Gaussian(noise=sigmoid(0, 1)),
+        jitter=JITTER,
+    )
+
+
+def simulate(seed: int, n: int = 100, steps: int = 10) -> DataSet:
+    """The paper's data: lengthscales uniform on (0, √10), inputs uniform on the unit square, times on [0, 1]."""
+    rng = np.random.default_rng(seed)
+    time, *space = rng.uniform(0, 10**0.5, size=3)
+    spacing = 1 / max(steps - 1, 1)
+    times = np.arange(steps + 1) * spacing
+    x = rng.uniform(size=(steps + 1, n, 2))
+    flat, t = x.reshape(-1, 2), np.repeat(times, n)
+    squared = ((t[:, None] - t) / time) ** 2
+    squared += sum(((flat[:, None, d] - flat[:, d]) / space[d]) ** 2 for d in range(2))
+    covariance = np.exp(-0.5 * squared) + JITTER * np.eye(len(t))
+    levels = (0.5 + np.linalg.cholesky(covariance) @ rng.normal(size=len(t))).reshape(steps + 1, n)
+    y = levels + 0.3 * rng.normal(size=levels.shape)
+    snapshots = [seqgp.Snapshot(t=times[i], x=x[i], y=y[i]) for i in range(steps + 1)]
+    truth = {"time.lengthscale": time, "space.lengthscale": space, "scale": 1.0, "mean": 0.5, "noise": 0.3}
+    return DataSet(regression_model(), snapshots, list(levels), truth)
+
+
+def summarise(level: Any, z: Any, truth: np.ndarray, info: seqgp.Info, log_score: float) -> Summary:
+    """The numbers of a posterior from its draws."""
+    level, z = np.asarray(level), np.asarray(z)
+    low, high = np.quantile(level, [0.025, 0.975], axis=0)
+    return Summary(
+        mean=level.mean(axis=0),
+        sd=level.std(axis=0, ddof=1),
+        coverage=float(np.mean((low <= truth) & (truth <= high))),
+        z_mean=z.mean(axis=0),
+        z_sd=z.std(axis=0, ddof=1),
+        log_score=log_score,
+        seconds=info.seconds,
+        ess=info.ess["latent"],
+        rhat=info.max_rhat,
+    )
+
+
+def exact_posterior(data: DataSet, t: int, key: Any, draws: int = 1000, warmup: int = 400) -> Summary:
+    """The exact posterior at the ``t``-th time (counted from 1), given all data up to it."""
+    sampler = CollapsedSampler(data.model, draws=draws, warmup=warmup, thin=2)
+    state, info = sampler.sample(key, data.snapshots[:t])
+    chosen = np.linspace(0, draws - 1, min(draws, 200)).astype(int)
+    score = predictive_log_score(data.model, data.snapshots[:t], data.snapshots[t], jnp.asarray(state.z)[chosen])
+    return summarise(state.latent[-1], state.z, data.levels[t - 1], info, score)
+
+
+def sequential_posteriors(
+    data: DataSet, times: Iterable[int], key: Any, sampler: seqgp.SequentialSampler
+) -> dict[int, Summary]:
+    """The sequential posterior at the given times, from one run; ``seconds`` are those of the step alone."""
+    found, wanted = {}, set(times)
+    key_run, key_predict = jax.random.split(key)
+    steps = seqgp.steps(sampler, data.snapshots[: max(wanted)], key=key_run, progress=False)
+    for t, (state, info) in enumerate(steps, start=1):
+        if t in wanted:
+            following = data.snapshots[t]
+            prediction = seqgp.predict(
+                jax.random.fold_in(key_predict, t), data.model, state, following.x, t=following.t
+            )
+            score = float(np.asarray(prediction.log_score(following.y)))
+            found[t] = summarise(state.latent, state.z, data.levels[t - 1], info, score)
+    return found
+
+
+def compare(data: DataSet, t: int, exact: Summary, found: Summary) -> dict[str, float]:
+    """How far a posterior at the ``t``-th time is from the exact one."""
+    truth = data.levels[t - 1]
+    bias = (found.mean - exact.mean) / exact.sd
+    row = {
+        "R": float(np.mean(found.sd**2 / exact.sd**2)),
+        "bias": float(np.sqrt(np.mean(bias**2))),
+        "rmse ratio": _rms(found.mean - truth) / _rms(exact.mean - truth),
+        "coverage": found.coverage,
+        "exact coverage": exact.coverage,
+        "log score": found.log_score,
+        "exact log score": exact.log_score,
+        "seconds": found.seconds,
+        "exact seconds": exact.seconds,
+        "rhat": found.rhat,
+        "exact rhat": exact.rhat,
+    }
+    for i, name in enumerate(data.model.names):
+        row[f"bias {name}"] = float((found.z_mean[i] - exact.z_mean[i]) / exact.z_sd[i])
+        row[f"sd {name}"] = float(found.z_sd[i] / exact.z_sd[i])
+    return row
+
+
+def _rms(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(values**2)))
+
+
+def gather(rows: Sequence[dict[str, Any]], column: str, **where: Any) -> np.ndarray:
+    """A column of the rows that match."""
+    return np.array([row[column] for row in rows if all(row[name] == value for name, value in where.items())])
+
+
+def mean_and_error(values: np.ndarray, digits: int = 2) -> str:
+    """``mean ± standard error``, or the value where there is one."""
+    if len(values) == 0:
+        return "–"
+    if len(values) == 1:
+        return f"{values[0]:.{digits}f}"
+    return f"{values.mean():.{digits}f} ± {values.std(ddof=1) / len(values) ** 0.5:.{digits}f}"
+
+
+def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table."""
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])

@@ -1,0 +1,220 @@
+"""The paper's regression (section 4.1): N = 200 points at each of T = 20 times, figures 2 and 4, and a table.
+
+python -m experiments.regression [--latent dense|knots] [--updates plain|informed] [--carry paper|joint]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import seqgp
+from experiments.simulate import Truth, regression_data, regression_model
+
+PAPER = "paper, 2.8 GHz i7 of 2018: under 4 min for t = 1, then 35 min"
+
+
+class Step(NamedTuple):
+    """What the table and the figures need of a step."""
+
+    mean: np.ndarray
+    sd: np.ndarray
+    data_sd: np.ndarray
+    parameters: dict[str, np.ndarray]
+    seconds: float
+    compile_seconds: float
+    min_ess: float
+    max_rhat: float
+
+
+def sampler_of(arguments: argparse.Namespace) -> seqgp.SequentialSampler:
+    """The paper's settings: 6000 states at t = 1 (1000 dropped, every 5th kept), then ×5, ×5, tau = 1."""
+    latent: Any = seqgp.Dense()
+    if arguments.latent == "knots":
+        latent = seqgp.Knots(nodes=(12, 12), domain=[(0, 1), (0, 1)])
+    chains = 4 if arguments.latent == "dense" else None
+    plain = arguments.updates == "plain"
+    return seqgp.SequentialSampler(
+        regression_model(),
+        draws=arguments.draws,
+        tau=1,
+        chains=chains,
+        warmup=250 if plain and chains == 4 else None,
+        thin=5 if plain else None,
+        latent=latent,
+        updates=seqgp.Plain(sweeps=(5, 5, 1), start="prior") if plain else "informed",
+        carry=arguments.carry,
+    )
+
+
+def run_sequence(sampler: seqgp.SequentialSampler, truth: Truth, seed: int) -> tuple[list[Step], seqgp.State]:
+    """All steps; the state before the last is returned too, for the prediction experiment."""
+    steps: list[Step] = []
+    before: list[seqgp.State] = []
+
+    def note(state: seqgp.State, info: seqgp.Info) -> None:
+        latent = np.asarray(state.latent)
+        noise = np.asarray(state.parameters["noise"])
+        data_sd = np.sqrt(latent.var(axis=0) + np.mean(noise**2))
+        parameters = {name: np.asarray(values) for name, values in state.parameters.items()}
+        steps.append(
+            Step(
+                latent.mean(axis=0),
+                latent.std(axis=0),
+                data_sd,
+                parameters,
+                info.seconds,
+                info.compile_seconds,
+                info.min_ess,
+                info.max_rhat,
+            )
+        )
+        before.append(state)
+        del before[:-2]
+
+    seqgp.run(sampler, truth.snapshots, key=jax.random.key(seed), callbacks=note)
+    return steps, before[0]
+
+
+def table_of(steps: list[Step], truth: Truth) -> tuple[Table, list[dict[str, float]]]:
+    """Coverage of latent and data at ±2 sd for each t, and what the step cost."""
+    table = Table(title="Coverage at ±2 sd, and cost")
+    for heading in ("t", "latent inside", "data outside", "seconds", "compiling", "min ESS", "max R-hat"):
+        table.add_column(heading, justify="right")
+    rows = []
+    for i, (step, snapshot) in enumerate(zip(steps, truth.snapshots)):
+        inside = float(np.mean(np.abs(truth.level[i] - step.mean) <= 2 * step.sd))
+        outside = int(np.sum(np.abs(snapshot.y - step.mean) > 2 * step.data_sd))
+        rows.append({"t": snapshot.t, "inside": inside, "outside": outside, "seconds": step.seconds})
+        table.add_row(
+            f"{snapshot.t:.3f}",
+            f"{inside:.1%}",
+            f"{outside} of {len(snapshot.y)}",
+            f"{step.seconds:.2f}",
+            f"{step.compile_seconds:.1f}",
+            f"{step.min_ess:.0f}",
+            f"{step.max_rhat:.3f}",
+        )
+    return table, rows
+
+
+def parameter_table(steps: list[Step], truth: Truth) -> Table:
+    """The posterior of each parameter against the truth, after the first and the last snapshot."""
+    table = Table(title="Parameters: posterior mean ± sd")
+    for heading in ("parameter", "truth", "t = 1", f"t = {len(steps)}"):
+        table.add_column(heading, justify="left" if heading == "parameter" else "right")
+    for name, value in truth.parameters.items():
+        entries = np.atleast_1d(value)
+        for j, true in enumerate(entries):
+            row = [name if len(entries) == 1 else f"{name}[{j}]", f"{true:.3f}"]
+            for step in (steps[0], steps[-1]):
+                draws = step.parameters[name].reshape(len(step.parameters[name]), -1)[:, j]
+                row.append(f"{draws.mean():.3f} ± {draws.std():.3f}")
+            table.add_row(*row)
+    return table
+
+
+def figure_2(steps: list[Step], truth: Truth):
+    """Posterior bands of the first and the last latent, data and truth, centred at the posterior mean."""
+    figure, axis = plt.subplots(figsize=(11, 3.6), constrained_layout=True)
+    n = len(steps[0].mean)
+    for offset, i in ((0, 0), (n, len(steps) - 1)):
+        step, snapshot = steps[i], truth.snapshots[i]
+        order = np.argsort(step.sd)
+        at = offset + np.arange(1, n + 1)
+        axis.fill_between(at, -2 * step.data_sd[order], 2 * step.data_sd[order], color="0.88", lw=0)
+        axis.fill_between(at, -2 * step.sd[order], 2 * step.sd[order], color="0.6", lw=0)
+        axis.plot(at, (snapshot.y - step.mean)[order], ".", color="C3", ms=3.5)
+        axis.plot(at, (truth.level[i] - step.mean)[order], "*", color="C0", ms=3.5)
+    axis.axvline(n + 0.5, color="k", lw=0.8)
+    top = axis.get_ylim()[1]
+    axis.text(n / 2, top * 0.97, "t = 1", ha="center", va="top")
+    axis.text(n * 1.5, top * 0.97, f"t = {len(steps)}", ha="center", va="top")
+    axis.set(xlabel="input, in order of posterior sd", ylabel="minus posterior mean", xlim=(0, 2 * n + 1))
+    handles = [
+        plt.Rectangle((0, 0), 1, 1, fc="0.6"),
+        plt.Rectangle((0, 0), 1, 1, fc="0.88"),
+        plt.Line2D([], [], color="C0", marker="*", ls=""),
+        plt.Line2D([], [], color="C3", marker=".", ls=""),
+    ]
+    labels = ["latent ±2 sd", "data ±2 sd", "true latent", "data"]
+    axis.legend(handles, labels, ncols=4, loc="lower center", fontsize=8, frameon=False)
+    return figure
+
+
+def half_plane(snapshot: seqgp.Snapshot) -> tuple[seqgp.Snapshot, np.ndarray, np.ndarray]:
+    """Training data in the left half of the square; inputs and data of the right half."""
+    left = snapshot.x[:, 0] <= 0.5
+    return seqgp.Snapshot(snapshot.t, snapshot.x[left], snapshot.y[left]), snapshot.x[~left], snapshot.y[~left]
+
+
+def figure_4(sampler: seqgp.SequentialSampler, before: seqgp.State, snapshot: seqgp.Snapshot, seed: int):
+    """Cumulative predictive log likelihood of the held-out half, with and without the past."""
+    training, x_test, y_test = half_plane(snapshot)
+    key = jax.random.key(seed + 1)
+    with_past, _ = sampler.step(jax.random.fold_in(key, 0), before, training)
+    without, _ = sampler.init(jax.random.fold_in(key, 1), training)
+    figure, axis = plt.subplots(figsize=(5.5, 3.6), constrained_layout=True)
+    final = {}
+    for name, state, style in (("sequential", with_past, "-"), ("without the past", without, ":")):
+        prediction = seqgp.predict(jax.random.fold_in(key, 2), sampler.model, state, x_test)
+        values = prediction.log_densities(y_test)
+        axis.plot(np.cumsum(values) / np.arange(1, len(values) + 1), "k" + style, label=name)
+        final[name] = {"mean": float(values.mean()), "log_score": float(prediction.log_score(y_test))}
+    axis.set(xlabel="draws", ylabel="cumulative mean of the\npredictive log likelihood")
+    axis.legend(frameon=False)
+    return figure, final
+
+
+def parse(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m experiments.regression", description=__doc__.splitlines()[0])
+    parser.add_argument("--latent", choices=("dense", "knots"), default="dense")
+    parser.add_argument("--updates", choices=("plain", "informed"), default="plain")
+    parser.add_argument("--carry", choices=("paper", "level", "joint"), default="paper")
+    parser.add_argument("--n", type=int, default=200, help="points a snapshot")
+    parser.add_argument("--steps", type=int, default=20, help="snapshots")
+    parser.add_argument("--draws", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("out/regression"))
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str] | None = None) -> None:
+    arguments = parse(argv)
+    jax.config.update("jax_enable_x64", True)
+    matplotlib.use("agg")
+    console = Console()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    start = time.perf_counter()
+    console.print(f"Simulating {arguments.steps} snapshots of {arguments.n} points …")
+    truth = regression_data(arguments.seed, arguments.n, arguments.steps)
+    sampler = sampler_of(arguments)
+    console.print(f"Sampling {arguments.draws} draws at each time ({arguments.latent}, {arguments.updates}) …")
+    steps, before = run_sequence(sampler, truth, arguments.seed)
+    sampled = time.perf_counter() - start
+    table, rows = table_of(steps, truth)
+    console.print(table)
+    console.print(parameter_table(steps, truth))
+    figure_2(steps, truth).savefig(arguments.out / "figure2.png", dpi=160)
+    figure, final = figure_4(sampler, before, truth.snapshots[-1], arguments.seed)
+    figure.savefig(arguments.out / "figure4.png", dpi=160)
+    (arguments.out / "table.json").write_text(json.dumps({"rows": rows, "prediction": final}, indent=1))
+    with_past, alone = final["sequential"]["mean"], final["without the past"]["mean"]
+    console.print(f"Predictive log likelihood at the last t: {with_past:.1f} with the past, {alone:.1f} without")
+    first, later = steps[0].seconds, sum(step.seconds for step in steps[1:])
+    console.print(f"Sampling took {first:.1f} s for t = 1 and {later:.1f} s for the rest ({PAPER});")
+    console.print(f"{sampled:.1f} s with compilation and simulation. Figures and table: {arguments.out}")
+
+
+if __name__ == "__main__":
+    main()
