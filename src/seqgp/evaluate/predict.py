@@ -130,14 +130,18 @@ class Prediction(eqx.Module):
         Missing values (NaN) drop out. For Gaussian data the latent of each draw is integrated out exactly.
         """
         y = self._check(y_new)
-        missing = np.isnan(y)
         if pointwise:
             values = scores.log_mean_exp(self._log_densities(y))
-            return np.where(missing, np.nan, values)
+            return np.where(np.isnan(y), np.nan, values)
+        return float(scores.log_mean_exp(self.log_densities(y)))
+
+    def log_densities(self, y_new: Any) -> Float[np.ndarray, "draws"]:
+        """The log predictive density of all of ``y_new`` jointly, for each draw of the posterior."""
+        y = self._check(y_new)
         if isinstance(self._model.likelihood, Gaussian):
-            return float(scores.log_mean_exp(self._conditioning.log_marginals(self._model, y)))
-        each = np.where(missing, 0.0, self._log_densities(y))
-        return float(scores.log_mean_exp(each.reshape(len(each), -1).sum(axis=1)))
+            return np.asarray(self._conditioning.log_marginals(self._model, y))
+        each = np.where(np.isnan(y), 0.0, self._log_densities(y))
+        return each.reshape(len(each), -1).sum(axis=1)
 
     def crps(self, y_new: Any) -> float:
         """The mean continuous ranked probability score; the smaller, the better."""
