@@ -1,0 +1,29 @@
+"""Double precision everywhere; strict promotion and checked keys in the tests of the core."""
+
+import jax
+import pytest
+
+jax.config.update("jax_enable_x64", True)
+
+CORE = {"models", "latents", "mcmc", "sequential", "statistical"}
+STRICT = {  # in these tests, and elsewhere
+    "jax_numpy_dtype_promotion": ("strict", "standard"),
+    "jax_numpy_rank_promotion": ("raise", "allow"),
+    "jax_debug_key_reuse": (True, False),
+    # Compilation is most of the time of these tests, whose arrays are tiny.
+    "jax_disable_most_optimizations": (True, False),
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def strict(request):
+    """The library neither promotes dtypes or ranks silently, nor uses a key twice."""
+    if not CORE & set(request.path.parts):
+        yield
+        return
+    # The settings are global, not a context: chains run in threads of their own.
+    for name, (here, _) in STRICT.items():
+        jax.config.update(name, here)
+    yield
+    for name, (_, elsewhere) in STRICT.items():
+        jax.config.update(name, elsewhere)

@@ -1,0 +1,66 @@
+"""The paper's set of updates as a whole."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import small
+from geweke import BOUND, largest_score, standard_form
+from seqgp.mcmc.plain import Plain, PlainTuning, Sweeps
+
+import seqgp
+
+TUNING = PlainTuning(np.array([2.0, 1.0, 4.0]))
+
+
+@pytest.mark.parametrize(
+    ("updates", "first"),
+    [(Plain(sweeps=(2, 1, 1)), False), (Plain(initial=(1, 1, 1)), True)],
+    ids=["step", "initial"],
+)
+def test_a_sweep_leaves_the_posterior_invariant(updates, first):
+    def sweep(key, target, position):
+        return updates.sweep(key, target, position, TUNING, first)
+
+    values = standard_form(jax.random.key(0), sweep, replicates=2000, transitions=4)
+    assert largest_score(values) < BOUND
+
+
+def test_what_each_update_cost_is_counted():
+    updates = Plain(sweeps=Sweeps(before=3, between=2, after=1, mean=2))
+    target = small.target(np.array([0.8, 1.1, -0.2]))
+    start = small.position(target, jnp.asarray(small.MEAN), jnp.zeros(3))
+    _, info = jax.jit(lambda key: updates.sweep(key, target, start, TUNING, False))(jax.random.key(0))
+    counts = {name: int(slices.updates) for name, slices in info.items()}
+    assert counts == {"latent": 6, "kernel": 1, "mean": 4, "likelihood": 1}
+    assert all(int(slices.evaluations) >= int(slices.updates) for slices in info.values())
+
+
+@pytest.mark.parametrize("start", ["prior", "warm"])
+def test_a_new_window_moves_the_latent_along(start):
+    """The coordinates of the last draw are kept, or drawn anew; all that follows from them is computed anew."""
+    updates = Plain(start=start)
+    y = np.array([0.8, 1.1, -0.2])
+    old, new = small.target(y), small.target(y, window=small.WINDOW + 1.0)
+    position = small.position(old, jnp.asarray(small.MEAN), jnp.asarray([0.3, -1.0, 0.5]))
+    settled = updates.settle(jax.random.key(0), new, position, TUNING)
+    again = small.position(new, settled.z, settled.nu)
+    np.testing.assert_allclose(settled.sites, again.sites, rtol=1e-9)
+    np.testing.assert_allclose(settled.log_likelihood, again.log_likelihood, rtol=1e-9)
+    assert np.array_equal(settled.nu, position.nu) == (start == "warm")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kernel": "fancy"}, "Plain: kernel = 'fancy': expected 'whitened' or 'surrogate'"),
+        ({"start": "cold"}, "Plain: start = 'cold': expected 'prior' or 'warm'"),
+        ({"sweeps": (0, 0, 0)}, "at least one of the latent"),
+        ({"sweeps": (-1, 5, 1)}, "numbers of repetitions"),
+        ({"sweeps": 5}, "expected .before, between, after."),
+        ({"surrogate": 0.0}, "surrogate = 0.0 is not a positive standard deviation"),
+    ],
+)
+def test_bad_settings_are_named(settings, message):
+    with pytest.raises(seqgp.SamplerError, match=message):
+        Plain(**settings)

@@ -1,0 +1,69 @@
+"""A small model, and the target of a step of it, for tests of single updates."""
+
+import jax.numpy as jnp
+import numpy as np
+from seqgp.latents.dense import Dense
+from seqgp.latents.protocol import Observe
+from seqgp.mcmc.target import position_at
+from seqgp.mcmc.whitened import whitened_at
+from seqgp.sequential.carry import Carried, PaperCarry
+from seqgp.sequential.observed import Observed
+from seqgp.sequential.problem import Problem, assemble, target_of
+
+import seqgp
+
+X = np.array([[0.0], [0.4], [1.1]])
+TIMES = np.array([0.0, 0.5])
+WINDOW = np.array([[1.0, 0.4, -0.6]])  # the latent at the time before
+
+# The moments of z after a step are neither centred nor independent.
+MEAN = np.array([0.6, -0.5, 0.3, 0.8, -0.4])
+_HALF = np.array(
+    [
+        [1.0, 0.0, 0.0, 0.0, 0.0],
+        [0.5, 0.9, 0.0, 0.0, 0.0],
+        [-0.4, 0.3, 0.8, 0.0, 0.0],
+        [0.6, -0.3, 0.2, 0.7, 0.0],
+        [-0.5, 0.4, 0.3, 0.2, 0.6],
+    ]
+)
+COVARIANCE = _HALF @ _HALF.T
+
+
+def model(**changes) -> seqgp.Model:
+    """Three inputs' worth of everything: five parameters, all inferred."""
+    parts = {
+        "kernel": seqgp.Separable(
+            time=seqgp.SquaredExponential(seqgp.ScaledSigmoid(0.2, 3)),
+            space=seqgp.SquaredExponential(seqgp.ScaledSigmoid(0.2, 2)),
+            scale=seqgp.ScaledSigmoid(0.3, 2),
+        ),
+        "mean": seqgp.ScaledSigmoid(-1, 2),
+        "likelihood": seqgp.Gaussian(seqgp.ScaledSigmoid(0.2, 0.9)),
+    }
+    return seqgp.Model(**(parts | changes))
+
+
+MODEL = model()
+BLOCKS = MODEL.layout()
+
+
+def target(y, of: seqgp.Model = MODEL, missing=None, window=WINDOW, mean=MEAN, covariance=COVARIANCE, carry=None):
+    """The target of a step with one time before it."""
+    y = jnp.asarray(y)
+    missing = np.zeros(y.shape, bool) if missing is None else missing
+    blocks = len(window) + 1
+    problem = Problem(
+        carried=Carried(mean, covariance, shared=None),
+        times=TIMES[-blocks:],
+        x=np.stack([X] * blocks),
+        mask=np.ones((blocks, len(X)), bool),
+        observed=(Observed(Observe(), y, missing, None, None),),
+        representation=Dense(),
+    )
+    return target_of(assemble(of, carry or PaperCarry(), problem), jnp.asarray(window))
+
+
+def position(of, z, nu):
+    """The position at ``(z, nu)`` in whitened coordinates."""
+    return position_at(of, z, nu, whitened_at(of, z))
