@@ -86,7 +86,7 @@ def run(
 
 def _stored(sampler, current: _Current, callbacks: Any, progress: bool | None, keep: int | None, writer: Writer) -> Run:
     store, last = writer.store, writer.last()
-    called: list[Callback] = [callbacks] if callable(callbacks) else list(callbacks)
+    called: list[Any] = [callbacks] if callable(callbacks) else list(callbacks)
 
     def save(state: State, info: Info) -> None:
         writer.append(state, info, current.snapshot)

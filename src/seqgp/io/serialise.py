@@ -17,6 +17,7 @@ import numpy as np
 from seqgp.io.errors import DamagedError, StoreError
 from seqgp.latents.dense import Dense
 from seqgp.latents.grid import Grid, SharedGrid
+from seqgp.latents.knots import KnotGrid, Knots
 from seqgp.sequential.state import Info, State, UpdateInfo, Window
 
 Arrays = dict[str, np.ndarray]
@@ -133,4 +134,4 @@ def _is_named_tuple(cls: type) -> bool:
     return issubclass(cls, tuple) and hasattr(cls, "_fields")
 
 
-register(State, Window, Info, UpdateInfo, Dense, Grid, SharedGrid)
+register(State, Window, Info, UpdateInfo, Dense, Grid, SharedGrid, Knots, KnotGrid)

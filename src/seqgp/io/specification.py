@@ -84,26 +84,26 @@ def _as_entry(value: Any) -> float:
 
 def _kind(value: Any) -> str:
     if isinstance(value, (SigmoidSpec, DistributionSpec)):
-        return "distribution" if isinstance(value, DistributionSpec) else "sigmoid"
+        return "$distribution" if isinstance(value, DistributionSpec) else "$sigmoid"
     if isinstance(value, dict):
-        return "distribution" if "distribution" in value else "sigmoid"
-    return "number"
+        return "$distribution" if "distribution" in value else "$sigmoid"
+    return "$number"
 
 
 Entry = Annotated[
-    Annotated[Any, PlainValidator(_as_entry), Tag("number")]
-    | Annotated[SigmoidSpec, Tag("sigmoid")]
-    | Annotated[DistributionSpec, Tag("distribution")],
+    Annotated[Any, PlainValidator(_as_entry), Tag("$number")]
+    | Annotated[SigmoidSpec, Tag("$sigmoid")]
+    | Annotated[DistributionSpec, Tag("$distribution")],
     Discriminator(_kind),
 ]
 
 
 def _one_or_many(value: Any) -> str:
-    return "list" if isinstance(value, (list, tuple)) else "one"
+    return "$list" if isinstance(value, (list, tuple)) else "$one"
 
 
 Slot = Annotated[
-    Annotated[Entry, Tag("one")] | Annotated[tuple[Entry, ...], Tag("list")],
+    Annotated[Entry, Tag("$one")] | Annotated[tuple[Entry, ...], Tag("$list")],
     Discriminator(_one_or_many),
 ]
 
@@ -149,7 +149,7 @@ class LikelihoodSpec(Strict):
 
 
 Space = Annotated[
-    Annotated[KernelSpec, Tag("one")] | Annotated[tuple[KernelSpec, ...], Tag("list")],
+    Annotated[KernelSpec, Tag("$one")] | Annotated[tuple[KernelSpec, ...], Tag("$list")],
     Discriminator(_one_or_many),
 ]
 

@@ -1,0 +1,117 @@
+"""What all commands share: options, one line per error, exit codes, JSON."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import typer
+from rich.console import Console
+
+from seqgp.io.store import Store
+from seqgp.models.errors import SeqgpError
+
+FINE, FAILED, MISTAKE, DAMAGED, INTERRUPTED = 0, 1, 2, 3, 130
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help="The seed of the random numbers.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+
+
+class Mistake(SeqgpError):
+    """Something that the user asked for and that cannot be done."""
+
+
+def command(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A command: computes in double precision, and ends with one line and an exit code where something is wrong."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        jax.config.update("jax_enable_x64", True)
+        try:
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                return function(*args, **kwargs)
+        except (SeqgpError, OSError, MemoryError) as error:
+            if kwargs.get("debug"):
+                raise
+            _complain(_line(error), kwargs.get("json", False))
+            raise typer.Exit(MISTAKE) from None
+        except KeyboardInterrupt:
+            _complain("interrupted; every finished step is kept, and the same command goes on", False)
+            raise typer.Exit(INTERRUPTED) from None
+        except typer.Exit:
+            raise
+        except Exception as error:
+            if kwargs.get("debug"):
+                raise
+            what = f"{type(error).__name__}: {_line(error)}; this is a fault of seqgp: --debug shows where"
+            _complain(what, kwargs.get("json", False))
+            raise typer.Exit(FAILED) from None
+
+    return wrapped
+
+
+def open_run(folder: Path) -> Store:
+    """The run in a folder, with at least one step."""
+    store = Store(folder)
+    store.latest()
+    return store
+
+
+def show(result: dict[str, Any], as_json: bool, text: Callable[[Console], None]) -> None:
+    """A result for people or for machines."""
+    if as_json:
+        print(json.dumps(_plain(result), allow_nan=False, ensure_ascii=False))
+    else:
+        text(console())
+
+
+def console() -> Console:
+    """Where text for people goes; plain where it is not a terminal."""
+    return Console(highlight=False, soft_wrap=True)
+
+
+def check_target(path: Path, force: bool = False) -> None:
+    """Raise unless a file can be written here."""
+    if path.exists() and not force:
+        what = "a folder" if path.is_dir() else "there already"
+        raise Mistake(f"{path}: is {what}; choose another name, or --force to replace a file")
+    if path.is_dir():
+        raise Mistake(f"{path}: is a folder; choose another name")
+    if not path.parent.is_dir():
+        raise Mistake(f"{path}: there is no folder {path.parent}; make it first")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value
+
+
+def _line(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _complain(text: str, as_json: bool) -> None:
+    print(json.dumps({"error": text}, ensure_ascii=False) if as_json else f"seqgp: {text}", file=sys.stderr)
+
+
+def _show_warning(message: Warning | str, *_: Any) -> None:
+    print(f"seqgp: note: {' '.join(str(message).split())}", file=sys.stderr)

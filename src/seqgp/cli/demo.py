@@ -1,0 +1,104 @@
+"""Embedded examples: made up, sampled and reported on in one command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import numpy as np
+import pandas as pd
+import typer
+
+from seqgp.cli.common import Debug, Json, Mistake, Seed, command, show
+from seqgp.cli.template import TEMPLATE
+from seqgp.io.configuration import read_configuration
+from seqgp.io.run import run
+from seqgp.io.tables import snapshots_from
+
+
+class Example(StrEnum):
+    """The examples there are."""
+
+    regression = "regression"
+    line = "line"
+
+
+Only = Annotated[Example, typer.Argument(help="Which example: a map that moves, or a line.")]
+
+
+@command
+def demo(
+    example: Only = Example.regression,
+    folder: Annotated[Path, typer.Option("-o", "--output", help="The folder to write to.")] = Path("seqgp-demo"),
+    steps: Annotated[int, typer.Option(min=2, max=100, help="How many times.")] = 10,
+    draws: Annotated[int, typer.Option(min=20, help="Draws at each time.")] = 400,
+    seed: Seed = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Run an embedded example, from a table to a finished report."""
+    if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
+        raise Mistake(f"{folder}: is there already; choose another folder with -o")
+    folder.mkdir(parents=True, exist_ok=True)
+    frame, changes = EXAMPLES[example](np.random.default_rng(seed or 0), steps)
+    table, config = folder / "measurements.csv", folder / "demo.toml"
+    frame.to_csv(table, index=False)
+    text = TEMPLATE.format(name=config.name, folder="run").replace("draws = 1000", f"draws = {draws}")
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    config.write_text(text)
+    configuration = read_configuration(config)
+    result = run(
+        configuration.build(),
+        snapshots_from(table, configuration.data.columns()),
+        key=jax.random.key(seed or 0),
+        store=folder / "run",
+        configuration=configuration.model_dump(mode="json"),
+    )
+    from seqgp.report import report
+
+    report(result.store, folder / "report.html")
+    said = {"run": folder / "run", "report": folder / "report.html", "config": config, "table": table}
+    show(said, json, lambda out: out.print(f"done: open {folder / 'report.html'} in a browser", markup=False))
+
+
+def _regression(rng: np.random.Generator, steps: int) -> tuple[pd.DataFrame, dict[str, str]]:
+    """A bump that wanders over the square, seen at 40 stations, some of which are silent now and then."""
+    x = rng.random((40, 2))
+    frames = []
+    for i in range(steps):
+        t = 0.1 * i
+        centre = np.array([0.5 + 0.3 * np.cos(2 * t), 0.5 + 0.3 * np.sin(2 * t)])
+        f = np.exp(-8 * ((x - centre) ** 2).sum(axis=1))
+        y = f + 0.1 * rng.normal(size=len(x))
+        y[rng.random(len(x)) < 0.05] = np.nan
+        names = [f"S{k:02d}" for k in range(len(x))]
+        frames.append(pd.DataFrame({"t": round(t, 6), "x1": x[:, 0], "x2": x[:, 1], "y": y, "station": names}))
+    return pd.concat(frames, ignore_index=True), {'# location = "station"  ': 'location = "station"  '}
+
+
+def _line(rng: np.random.Generator, steps: int) -> tuple[pd.DataFrame, dict[str, str]]:
+    """A wave that travels along a line, seen at other places each time."""
+    frames = []
+    for i in range(steps):
+        t = 0.1 * i
+        x = np.sort(rng.random(30) * 3)
+        y = np.sin(2 * x - 2 * t) + 0.15 * rng.normal(size=len(x))
+        frames.append(pd.DataFrame({"t": round(t, 6), "x1": x, "y": y}))
+    changes = {
+        'inputs = ["x1", "x2"] ': 'inputs = ["x1"]       ',
+        "lengthscale = [{ low = 0, high = 3 }, { low = 0, high = 3 }]": "lengthscale = { low = 0, high = 3 }",
+    }
+    return pd.concat(frames, ignore_index=True), changes
+
+
+EXAMPLES: dict[str, Callable[[np.random.Generator, int], tuple[pd.DataFrame, dict[str, str]]]] = {
+    "regression": _regression,
+    "line": _line,
+}
+
+
+__all__: list[Any] = ["Example", "demo"]

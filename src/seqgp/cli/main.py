@@ -1,0 +1,73 @@
+"""The commands of ``seqgp``."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+from typer.main import get_command
+
+from seqgp.cli import demo, fitting, reading
+from seqgp.cli.common import FINE, INTERRUPTED, MISTAKE
+
+app = typer.Typer(
+    name="seqgp",
+    help="Bayesian inference for latent Gaussian processes that keeps up with your data.\n\n"
+    "New here? `seqgp demo` runs an example and writes a report. For your own table: `seqgp new my.toml`, edit it, "
+    "`seqgp fit my.toml`, `seqgp report RUN -o report.html`.",
+    epilog="Exit codes: 0 fine, 1 a fault of seqgp, 2 a mistake in what was given, 3 a damaged run.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"seqgp {version('seqgp')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and end.")
+    ] = False,
+) -> None:
+    """Options of the command itself."""
+
+
+for function in (
+    demo.demo,
+    reading.new,
+    fitting.fit,
+    fitting.update,
+    fitting.watch,
+    reading.predict,
+    reading.summary,
+    reading.export,
+    reading.check,
+    reading.report,
+):
+    app.command(name=function.__name__)(function)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line: a mistake ends with one line and exit code 2."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        code = get_command(app).main(given or ["--help"], prog_name="seqgp", standalone_mode=False)
+    except (typer.Abort, KeyboardInterrupt):
+        sys.exit(INTERRUPTED)
+    except Exception as error:
+        message = getattr(error, "format_message", None)  # of the command line's own parser
+        if message is None:
+            raise
+        context = getattr(error, "ctx", None)
+        how = f" (see `{context.command_path} --help`)" if context is not None else ""
+        print(f"seqgp: {' '.join(message().split())}{how}", file=sys.stderr)
+        sys.exit(MISTAKE)
+    sys.exit(code if isinstance(code, int) else FINE)

@@ -1,0 +1,199 @@
+"""Commands that read a run, or write something beside it: ``new``, ``predict``, ``summary``, ``export``, …"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import numpy as np
+import pandas as pd
+import typer
+from rich.box import SIMPLE
+from rich.table import Column, Table
+
+from seqgp.cli.common import DAMAGED, Debug, Json, Mistake, RunFolder, Seed, check_target, command, open_run, show
+from seqgp.cli.fitting import configuration_of
+from seqgp.cli.template import TEMPLATE
+from seqgp.evaluate.predict import predict as predict_at
+from seqgp.io.export import EXPORTS, export_run
+from seqgp.io.files import write_atomically
+from seqgp.io.store import Store
+from seqgp.io.summary import STATISTICS, flat_parameters
+from seqgp.io.tables import points_from
+
+Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")]
+TABLES = (".csv", ".parquet")
+
+
+@command
+def new(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The file to write.")],
+    force: Force = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Write a commented configuration to begin with."""
+    if config.suffix != ".toml":
+        raise Mistake(f"{config}: the name of a configuration ends in .toml")
+    check_target(config, force)
+    text = TEMPLATE.format(name=config.name, folder=f"runs/{config.stem}")
+    write_atomically(config, lambda file: file.write(text.encode()))
+    show({"written": config}, json, lambda out: out.print(f"wrote {config}: edit it, then `seqgp fit {config}`"))
+
+
+@command
+def predict(
+    folder: RunFolder,
+    points: Annotated[Path, typer.Argument(metavar="POINTS.csv", help="A table with the input columns.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The table to write: .csv or .parquet.")],
+    t: Annotated[
+        float | None, typer.Option("--time", help="A later time to forecast; the last one by default.")
+    ] = None,
+    seed: Seed = None,
+    force: Force = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Predict latent and data at new points, now or later: mean, standard deviation and quantiles."""
+    store = open_run(folder)
+    if output.suffix not in TABLES:
+        raise Mistake(f"{output}: the name ends in {output.suffix!r}; expected .csv or .parquet")
+    check_target(output, force)
+    model = store.model
+    if model is None:
+        raise Mistake(f"{folder}: the model has code of its own; use seqgp.predict in Python")
+    x, context, frame = points_from(points, configuration_of(store).data.columns())
+    state = store.latest().state
+    prediction = predict_at(jax.random.key(seed or 0), model, state, x, t, context)
+    for name, draws in (("f", prediction.f), ("y", prediction.y)):
+        frame = frame.assign(**_statistics(name, np.asarray(draws)))
+    _write_table(output, frame)
+    said = {"written": output, "points": len(frame), "t": prediction.t, "draws": state.draws}
+    show(
+        said, json, lambda out: out.print(f"wrote {output}: {len(frame)} points at t = {prediction.t:g}", markup=False)
+    )
+
+
+@command
+def summary(folder: RunFolder, json: Json = False, debug: Debug = False) -> None:
+    """Show what a run holds: times, parameters now, diagnostics."""
+    store = open_run(folder)
+    steps = list(store)
+    last = steps[-1]
+    info = last.info
+    parameters = {
+        name: dict(zip(STATISTICS, values.tolist()))
+        for name, values in flat_parameters(last.summary.parameters).items()
+    }
+    said = {
+        "run": folder,
+        "steps": len(steps),
+        "whole": sum(step.whole for step in steps),
+        "first": steps[0].t,
+        "last": last.t,
+        "parameters": parameters,
+        "ess": info.ess,
+        "rhat": info.rhat,
+        "settings": info.settings,
+        "warnings": list(info.warnings),
+        "versions": store.manifest.versions,
+    }
+    show(said, json, lambda out: _show_summary(out, said, info))
+
+
+@command
+def export(
+    folder: RunFolder,
+    output: Annotated[Path, typer.Argument(metavar="OUT.nc|.zarr|.parquet", help="What to write.")],
+    force: Force = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Write a run for other tools: NetCDF or Zarr (ArviZ, xarray), or one flat Parquet table of the latent."""
+    store = open_run(folder)
+    if output.suffix not in EXPORTS:
+        raise Mistake(f"{output}: the name ends in {output.suffix!r}; expected one of {', '.join(EXPORTS)}")
+    check_target(output, force)
+    export_run(store, output)
+    show({"written": output}, json, lambda out: out.print(f"wrote {output}", markup=False))
+
+
+@command
+def check(
+    folder: RunFolder,
+    repair: Annotated[bool, typer.Option("--repair", help="Set broken files aside, into RUN/broken.")] = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Read every file of a run, and name those that are broken."""
+    store = Store(folder)
+    found = store.check()
+    if found and not json:
+        for damage in found:
+            show({}, False, lambda out, d=damage: out.print(f"broken: {d.path.name}: {d.why}", markup=False))
+    moved = store.repair() if repair and found else []
+    said = {
+        "run": folder,
+        "steps": len(store),
+        "broken": [{"file": d.path, "why": d.why} for d in found],
+        "set_aside": [d.path for d in moved],
+    }
+
+    def text(out: Any) -> None:
+        if moved:
+            out.print(f"set aside {len(moved)} files; the run goes on after step {len(store)}", markup=False)
+        elif found:
+            out.print(f"{len(found)} broken files; `seqgp check {folder} --repair` sets them aside", markup=False)
+        else:
+            out.print(f"{folder}: {len(store)} steps, all whole", markup=False)
+
+    show(said, json, text)
+    if found and not moved:
+        raise typer.Exit(DAMAGED)
+
+
+@command
+def report(
+    folder: RunFolder,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The page to write.")] = Path("report.html"),
+    force: Force = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Write one self-contained HTML page about a run."""
+    store = open_run(folder)
+    check_target(output, force)
+    from seqgp.report import report as make_report
+
+    make_report(store, output)
+    show({"written": output}, json, lambda out: out.print(f"wrote {output}: open it in a browser", markup=False))
+
+
+def _statistics(name: str, draws: np.ndarray) -> dict[str, np.ndarray]:
+    quantiles = np.quantile(draws, [0.025, 0.5, 0.975], axis=0)
+    values = [draws.mean(axis=0), draws.std(axis=0), *quantiles]
+    return {f"{name}_{what}": v for what, v in zip(("mean", "sd", "q2.5", "q50", "q97.5"), values)}
+
+
+def _write_table(path: Path, frame: pd.DataFrame) -> None:
+    if path.suffix == ".csv":
+        text = frame.to_csv(index=False)
+        write_atomically(path, lambda file: file.write(text.encode()))
+    else:
+        write_atomically(path, lambda file: frame.to_parquet(file, index=False))
+
+
+def _show_summary(out: Any, said: dict[str, Any], info: Any) -> None:
+    out.print(
+        f"{said['run']}: {said['steps']} steps ({said['whole']} whole), t = {said['first']:g} to {said['last']:g}",
+        markup=False,
+    )
+    shown = ("mean", "sd", "2.5%", "97.5%")
+    table = Table(Column("parameter", no_wrap=True), *shown, "ESS", "R-hat", box=SIMPLE)
+    for name, values in said["parameters"].items():
+        numbers = [f"{values[statistic]:.4g}" for statistic in shown]
+        table.add_row(name, *numbers, f"{info.ess.get(name, np.nan):.0f}", f"{info.rhat.get(name, np.nan):.3f}")
+    out.print(table)
+    for warning in said["warnings"]:
+        out.print(f"note: {warning}", markup=False)

@@ -1,0 +1,41 @@
+"""The commented configuration that ``seqgp new`` writes."""
+
+TEMPLATE = """\
+# A run of seqgp: `seqgp fit {name}` samples after each time in the table, and keeps the draws in run.folder.
+
+[data]
+file = "measurements.csv"      # CSV or Parquet; rows of equal time are one snapshot
+time = "t"                     # numbers, or dates (then: unit = "days")
+inputs = ["x1", "x2"]          # where the latent function is evaluated
+value = "y"                    # the measurements; empty cells are missing values
+# location = "station"         # names of the locations, for the report
+# covariates = {{ exposure = "population" }}   # for a Poisson likelihood
+
+# A parameter is a number (known) or a prior (inferred): {{ low = …, high = … }} for something between two bounds,
+# or a distribution by name: {{ distribution = "Gamma", concentration = 2.0, rate = 1.0 }}.
+[model]
+scale = {{ low = 0, high = 2 }}           # the standard deviation of the latent
+mean = {{ low = -1, high = 1 }}           # its mean level
+
+[model.time]
+kernel = "SquaredExponential"           # or Matern12, Matern32, Matern52, RationalQuadratic
+lengthscale = {{ low = 0, high = 3 }}     # in units of the time column
+
+[model.space]
+kernel = "SquaredExponential"
+lengthscale = [{{ low = 0, high = 3 }}, {{ low = 0, high = 3 }}]   # one, or one per input
+
+[model.likelihood]
+family = "Gaussian"                     # or StudentT (noise, df), Poisson, Bernoulli
+noise = {{ low = 0, high = 1 }}           # a standard deviation
+
+[sampler]
+draws = 1000                   # at each time
+tau = 1                        # past times that the present is conditioned on
+# latent = "auto"              # or "dense", "grid" (inputs that never change), "knots" (many points)
+
+[run]
+folder = "{folder}"
+seed = 0
+# keep = 30                    # whole steps on disk; of older ones only summaries
+"""

@@ -1,0 +1,75 @@
+"""How well each step was forecast by the one before: the honest check, since those data were not yet seen."""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from seqgp.evaluate.predict import predict
+from seqgp.io.store import Store
+from seqgp.models.model import Model
+from seqgp.sequential.state import State
+
+DRAWS = 200  # of each forecast, evenly spread over those there are
+PIT_SEED = 0
+
+
+class Check(NamedTuple):
+    """One step as the step before forecast it."""
+
+    t: float
+    pit: np.ndarray  # of every observed value: uniform where forecasts are calibrated
+    half: float  # the share of values inside the central 50 % interval
+    most: float  # … inside the central 95 % interval
+    crps: float
+    log_score: float  # per observed value
+
+
+def forecast_checks(store: Store, model: Model | None = None, last: int = 30) -> list[Check]:
+    """Forecast each of the last steps from the one before, where its draws are kept.
+
+    Args:
+        store: a run.
+        model: its model; a store knows it where it is made of ready-made parts. Without one there are no checks.
+        last: how many steps, at most.
+    """
+    model = model or store.model
+    if model is None:
+        return []
+    steps = list(store)[-last - 1 :]
+    checks = []
+    for before, after in itertools.pairwise(steps):
+        snapshot = after.snapshot
+        if not before.whole or np.isnan(snapshot.y).all():
+            continue
+        key = jax.random.fold_in(jax.random.key(PIT_SEED), after.number)
+        state = thinned(before.state, DRAWS)
+        prediction = predict(key, model, state, snapshot.x, snapshot.t, snapshot.context)
+        seen = int((~np.isnan(snapshot.y)).sum())
+        checks.append(
+            Check(
+                after.t,
+                prediction.pit(snapshot.y),
+                prediction.coverage(snapshot.y, 0.5),
+                prediction.coverage(snapshot.y, 0.95),
+                prediction.crps(snapshot.y),
+                float(prediction.log_score(snapshot.y)) / seen,
+            )
+        )
+    return checks
+
+
+def thinned(state: State, draws: int) -> State:
+    """A state with fewer draws, evenly spread over those there are."""
+    if state.draws <= draws:
+        return state
+    chosen = np.linspace(0, state.draws - 1, draws).round().astype(int)
+    return state._replace(
+        latent=np.asarray(state.latent)[chosen],
+        parameters={name: np.asarray(values)[chosen] for name, values in state.parameters.items()},
+        z=np.asarray(state.z)[chosen],
+        window=state.window._replace(f=np.asarray(state.window.f)[chosen]),
+    )

@@ -1,0 +1,165 @@
+"""The configuration of a run (TOML): validated, with the line of a mistake."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, field_validator
+
+from seqgp.io.errors import TableError
+from seqgp.io.specification import ModelSpec, Strict
+from seqgp.io.tables import Columns
+from seqgp.latents.dense import Dense
+from seqgp.latents.grid import Grid
+from seqgp.latents.knots import Knots
+from seqgp.models.errors import SeqgpError
+from seqgp.sequential.sampler import SequentialSampler
+
+
+class ConfigurationError(TableError):
+    """A configuration that cannot be used; names file, line and key."""
+
+
+class DataSection(Strict):
+    """Where the table is, and which column is what."""
+
+    file: str
+    time: str
+    inputs: tuple[str, ...] = Field(min_length=1)
+    value: str
+    location: str | None = None
+    covariates: dict[str, str] = Field(default_factory=dict)
+    unit: Literal["seconds", "minutes", "hours", "days", "weeks"] = "days"
+    origin: str | None = None
+
+    @field_validator("inputs")
+    @classmethod
+    def _distinct(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(names)) != len(names):
+            raise ValueError("the same column twice")
+        return names
+
+    def columns(self) -> Columns:
+        """The columns of the table."""
+        return Columns(self.time, self.inputs, self.value, self.location, self.covariates, self.unit, self.origin)
+
+
+class SamplerSection(Strict):
+    """The sampler's settings; what is left out takes the library's default."""
+
+    draws: int | None = Field(None, ge=4)
+    tau: int | None = Field(None, ge=1)
+    chains: int | None = Field(None, ge=1)
+    warmup: int | None = Field(None, ge=0)
+    thin: int | None = Field(None, ge=1)
+    latent: Literal["auto", "dense", "grid", "knots"] = "auto"
+    nodes: tuple[int, ...] | None = None
+    updates: Literal["auto", "plain", "informed"] | None = None
+    carry: Literal["paper", "level", "joint"] | None = None
+
+    def build(self, model: Any) -> SequentialSampler:
+        """The sampler."""
+        latent: Any = {"auto": "auto", "dense": Dense(), "grid": Grid()}.get(self.latent)
+        if self.latent == "knots":
+            latent = Knots(nodes=self.nodes)
+        names = ("draws", "tau", "chains", "warmup", "thin", "updates", "carry")
+        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return SequentialSampler(model, latent=latent, **given)
+
+
+class RunSection(Strict):
+    """Where the run is kept."""
+
+    folder: str
+    title: str | None = None
+    seed: int = Field(0, ge=0, lt=2**63)
+    keep: int | None = Field(None, ge=1)
+
+
+class Configuration(Strict):
+    """All of a run."""
+
+    data: DataSection
+    model: ModelSpec
+    sampler: SamplerSection = Field(default_factory=lambda: SamplerSection.model_validate({}))
+    run: RunSection
+
+    def build(self) -> SequentialSampler:
+        """The sampler of this configuration."""
+        return self.sampler.build(self.model.build())
+
+
+def read_configuration(path: Path) -> Configuration:
+    """A configuration from a TOML file; a mistake is named with its line."""
+    if path.is_dir():
+        raise ConfigurationError(f"{path}: a folder, not a configuration; give a .toml file")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise ConfigurationError(f"{path}: no such file; `seqgp new {path.name}` writes one") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: cannot be read as text ({_one_line(error)})") from error
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path}: not valid TOML: {_one_line(error)}") from error
+    try:
+        configuration = Configuration.model_validate(content)
+        configuration.model.build()
+    except ValidationError as error:
+        raise ConfigurationError(_describe(path, text, error)) from error
+    except SeqgpError as error:
+        raise ConfigurationError(f"{path}: [model]: {error}") from error
+    return configuration
+
+
+def _describe(path: Path, text: str, error: ValidationError) -> str:
+    """The first mistake, in one line."""
+    first = error.errors(include_url=False)[0]
+    keys = [key for key in first["loc"] if not str(key).startswith("$")]  # the rest are the tags of unions
+    names = [str(key) for key in keys]
+    line = _line_of(text, [key for key in keys if isinstance(key, str)])
+    message = first["msg"].removeprefix("Value error, ").replace("Extra inputs are not permitted", "no such key")
+    message = message.replace("Field required", "is missing")
+    given = first.get("input")
+    shown = f" (given: {given!r})" if isinstance(given, (str, int, float, bool)) and "missing" not in message else ""
+    where = f"{path}, line {line}" if line else str(path)
+    more = f"; and {error.error_count() - 1} more" if error.error_count() > 1 else ""
+    return f"{where}: {'.'.join(names)}: {message}{shown}{more}"
+
+
+def _line_of(text: str, keys: list[Any]) -> int | None:
+    """The line where a key stands, or that of the table that it belongs in; ``None`` where neither is there."""
+    section: list[str] = []
+    best, depth = None, 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.split("#")[0].strip()
+        header = re.fullmatch(r"\[\[?\s*([^\]]+?)\s*\]?\]", stripped)
+        if header:
+            section = [part.strip().strip("\"'") for part in header.group(1).split(".")]
+            found = section
+        elif "=" in stripped:
+            left = stripped.split("=")[0].strip()
+            found = section + [part.strip().strip("\"'") for part in left.split(".")]
+        else:
+            continue
+        common = _common(found, keys)
+        if common == len(found) and common > depth:
+            best, depth = number, common
+    return best
+
+
+def _common(found: list[str], keys: list[Any]) -> int:
+    count = 0
+    for a, b in zip(found, keys):
+        if a != b:
+            break
+        count += 1
+    return count
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]

@@ -1,0 +1,89 @@
+"""What figures and reports need of a run: per step the data, the summary and the info, with names and dates."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from seqgp.io.errors import StoreError
+from seqgp.io.step import labels_of
+from seqgp.io.store import Store
+from seqgp.io.summary import Summary, flat_parameters, summarise
+from seqgp.io.tables import UNITS
+from seqgp.sequential.state import Info
+
+
+class Moment(NamedTuple):
+    """A step without its draws."""
+
+    t: float
+    x: np.ndarray
+    y: np.ndarray | None  # one value per row of x, or nothing to show beside the latent
+    labels: list[str] | None
+    summary: Summary
+    info: Info
+
+
+class History(NamedTuple):
+    """The steps of a run, and how its columns are called."""
+
+    moments: list[Moment]
+    title: str
+    inputs: list[str]
+    value: str
+    time: str
+    origin: str | None
+    unit: str
+
+    def when(self, t: float) -> Any:
+        """A time as it stands in the data: a number, or a date."""
+        if self.origin is None:
+            return float(t)
+        return (pd.Timestamp(self.origin) + pd.Timedelta(t, UNITS[self.unit])).isoformat()  # pyright: ignore
+
+    def times(self) -> list[Any]:
+        """All times, as numbers or dates."""
+        return [self.when(moment.t) for moment in self.moments]
+
+    def parameters(self) -> dict[str, np.ndarray]:
+        """For every scalar parameter its statistics over time, ``(times, statistics)``."""
+        flat = [flat_parameters(moment.summary.parameters) for moment in self.moments]
+        return {name: np.stack([values[name] for values in flat]) for name in flat[-1]}
+
+
+def history_of(source: Any) -> History:
+    """The history of a ``Run`` or a :class:`Store`."""
+    if isinstance(source, History):
+        return source
+    store: Store | None = source if isinstance(source, Store) else source.store
+    if store is None and not isinstance(source, Store):
+        moment = _moment(source.snapshot, labels_of(source.snapshot), summarise(source.state), source.infos[-1])
+        return _named([moment], "A run in memory", {})
+    assert store is not None
+    moments = [_moment(step.snapshot, step.labels, step.summary, step.info) for step in store]
+    if not moments:
+        raise StoreError(f"{store.path}: the run has no step yet")
+    configuration = store.manifest.configuration or {}
+    title = (configuration.get("run") or {}).get("title") or store.path.name
+    return _named(moments, title, configuration.get("data") or {})
+
+
+def _moment(snapshot: Any, labels: list[str] | None, summary: Summary, info: Info) -> Moment:
+    y = snapshot.y if snapshot.y.shape == (len(snapshot.x),) else None
+    return Moment(snapshot.t, snapshot.x, y, labels, summary, info)
+
+
+def _named(moments: list[Moment], title: str, data: dict[str, Any]) -> History:
+    dimension = moments[-1].x.shape[1]
+    default = ["x"] if dimension == 1 else [f"x{d + 1}" for d in range(dimension)]
+    return History(
+        moments,
+        title,
+        list(data.get("inputs") or default),
+        data.get("value") or "y",
+        data.get("time") or "t",
+        data.get("origin"),
+        data.get("unit") or "days",
+    )

@@ -1,0 +1,34 @@
+"""The look that all figures share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seqgp.models.errors import SeqgpError
+
+COLOUR, GREY = "#1f5a8c", "#777777"
+BAND, WIDE_BAND = "rgba(31,90,140,0.32)", "rgba(31,90,140,0.14)"
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
+
+
+def graph_objects() -> Any:
+    """Plotly, which is an optional dependency."""
+    try:
+        import plotly.graph_objects as go
+    except ImportError as error:
+        raise SeqgpError("figures need Plotly: pip install 'seqgp[plots]'") from error
+    return go
+
+
+def figure(traces: list[Any], base: Any = None, **layout: Any) -> Any:
+    """A figure in the common style."""
+    result = graph_objects().Figure(traces) if base is None else base
+    result.update_layout(
+        template="plotly_white",
+        font={"family": FONT, "size": 13, "color": "#222222"},
+        margin={"l": 56, "r": 16, "t": 28, "b": 48},
+        legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0},
+        hoverlabel={"font_family": FONT},
+    )
+    result.update_layout(**layout)
+    return result

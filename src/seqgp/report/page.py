@@ -1,0 +1,137 @@
+"""The page: HTML, style and script, with Plotly inside once and nothing from the network."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from typing import Any
+
+STYLE = """
+:root { --ink: #222; --soft: #666; --line: #e2e2e2; --good: #2a7a45; --bad: #a8480c; --accent: #1f5a8c; }
+* { box-sizing: border-box; }
+html { -webkit-text-size-adjust: 100%; }
+body { margin: 0; color: var(--ink); background: #fff;
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+main { max-width: 60rem; margin: 0 auto; padding: 1.2rem 1.2rem 3rem; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: .4rem 0 .2rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.2rem; margin: 2.2rem 0 .5rem; padding-top: .7rem; border-top: 1px solid var(--line); }
+h3 { font-size: .95rem; margin: .4rem 0 0; font-weight: 600; overflow-wrap: anywhere; }
+p { margin: .4rem 0; } .soft { color: var(--soft); font-size: .92rem; }
+.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: .6rem; margin: 1rem 0; }
+.facts div { border: 1px solid var(--line); border-radius: 8px; padding: .5rem .7rem; }
+.facts b { display: block; font-size: 1.15rem; overflow-wrap: anywhere; }
+.facts span { color: var(--soft); font-size: .85rem; }
+ul.findings { list-style: none; padding: 0; margin: .6rem 0; }
+ul.findings li { padding: .35rem .7rem; margin: .35rem 0; border-left: 4px solid var(--good); background: #f5faf6;
+  overflow-wrap: anywhere; }
+ul.findings li.bad { border-color: var(--bad); background: #fdf6f0; }
+.figure { width: 100%; min-height: 200px; }
+.many { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr)); gap: .2rem 1.2rem; }
+.many > div { min-width: 0; }
+table { border-collapse: collapse; width: 100%; font-size: .9rem; }
+td, th { text-align: left; padding: .3rem .6rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top;
+  overflow-wrap: anywhere; }
+th { width: 11rem; font-weight: 600; } .scroll { overflow-x: auto; }
+table.numbers th { width: auto; } table.numbers td, table.numbers th { overflow-wrap: normal; white-space: nowrap; }
+table.numbers td + td, table.numbers th + th { text-align: right; font-variant-numeric: tabular-nums; }
+@media (max-width: 480px) { main { padding: .8rem .8rem 2rem; } h1 { font-size: 1.4rem; } th { width: 7rem; } }
+@media print { main { max-width: none; padding: 0; } .figure, li, tr { break-inside: avoid; } h2 { break-after: avoid; }
+  .modebar { display: none !important; } .many { grid-template-columns: 1fr 1fr; } }
+"""
+
+SCRIPT = """
+(function () {
+  var options = { responsive: true, displaylogo: false, displayModeBar: false };
+  var drawn = [];
+  document.querySelectorAll(".figure").forEach(function (place) {
+    var figure = JSON.parse(document.getElementById(place.id + "-data").textContent);
+    figure.config = options;
+    drawn.push(Plotly.newPlot(place, figure));
+  });
+  Promise.all(drawn).then(function () { document.body.dataset.drawn = String(drawn.length); });
+  function fit() { document.querySelectorAll(".figure").forEach(function (place) { Plotly.Plots.resize(place); }); }
+  window.addEventListener("beforeprint", fit);
+  window.addEventListener("afterprint", fit);
+})();
+"""
+
+
+class Page:
+    """A page that is put together piece by piece; all text is escaped."""
+
+    def __init__(self, title: str):
+        self._title = title
+        self._body: list[str] = []
+        self._figures = 0
+
+    def heading(self, text: str) -> None:
+        """The heading of a section."""
+        self._body.append(f"<h2>{_e(text)}</h2>")
+
+    def text(self, text: str, soft: bool = False) -> None:
+        """A paragraph."""
+        self._body.append(f'<p class="soft">{_e(text)}</p>' if soft else f"<p>{_e(text)}</p>")
+
+    def facts(self, facts: dict[str, Any]) -> None:
+        """A few numbers in boxes."""
+        boxes = "".join(f"<div><b>{_e(value)}</b><span>{_e(name)}</span></div>" for name, value in facts.items())
+        self._body.append(f'<div class="facts">{boxes}</div>')
+
+    def findings(self, findings: Sequence[Any]) -> None:
+        """Sentences, each marked as good or not."""
+        items = "".join(f'<li class="{"good" if f.good else "bad"}">{_e(f.text)}</li>' for f in findings)
+        self._body.append(f'<ul class="findings">{items}</ul>')
+
+    def figure(self, figure: Any, name: str) -> None:
+        """A figure over the whole width."""
+        self._body.append(self._place(figure, name))
+
+    def figures(self, figures: dict[str, Any]) -> None:
+        """Small figures side by side, below each other where the page is narrow."""
+        cells = "".join(f"<div><h3>{_e(title)}</h3>{self._place(f, title)}</div>" for title, f in figures.items())
+        self._body.append(f'<div class="many">{cells}</div>')
+
+    def table(self, rows: dict[str, Any]) -> None:
+        """Names and values."""
+        cells = "".join(f"<tr><th>{_e(name)}</th><td>{_e(value)}</td></tr>" for name, value in rows.items())
+        self._body.append(f"<table>{cells}</table>")
+
+    def numbers(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """A table of numbers, which scrolls where the page is narrow."""
+        head = "".join(f"<th>{_e(name)}</th>" for name in header)
+        body = "".join("<tr>" + "".join(f"<td>{_e(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+        self._body.append(f'<div class="scroll"><table class="numbers"><tr>{head}</tr>{body}</table></div>')
+
+    def html(self, subtitle: str) -> str:
+        """The whole page."""
+        from plotly.offline import get_plotlyjs
+
+        head = (
+            '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+            f'<link rel="icon" href="data:,"><title>{_e(self._title)}</title><style>{STYLE}</style>'
+            f"<script>{get_plotlyjs()}</script>"
+        )
+        body = f'<h1>{_e(self._title)}</h1><p class="soft">{_e(subtitle)}</p>{"".join(self._body)}'
+        return (
+            f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body><main>{body}</main>'
+            f"<script>{SCRIPT}</script></body></html>\n"
+        )
+
+    def _place(self, figure: Any, name: str) -> str:
+        self._figures += 1
+        content = json.loads(figure.to_json())
+        content["layout"].pop("width", None)
+        content["layout"]["autosize"] = True
+        height = content["layout"].get("height", 300)
+        # Inside a script element only "<" could end it.
+        text = json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
+        place = f"figure-{self._figures}"
+        return (
+            f'<div class="figure" id="{place}" role="img" aria-label="{_e(name)}" style="height:{int(height)}px"></div>'
+            f'<script type="application/json" id="{place}-data">{text}</script>'
+        )
+
+
+def _e(text: Any) -> str:
+    return html.escape(str(text), quote=True)
