@@ -9,8 +9,9 @@ and as replicates are independent, their errors too.
 import jax
 import jax.numpy as jnp
 import numpy as np
-import small
 from jax.scipy.linalg import solve_triangular
+
+import small
 
 BOUND = 4.5  # two-sided: 7e-6 for each of at most 100 moments, so a false alarm in 1 of 1400 tests
 

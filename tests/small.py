@@ -2,6 +2,8 @@
 
 import jax.numpy as jnp
 import numpy as np
+
+import seqgp
 from seqgp.latents.dense import Dense
 from seqgp.latents.protocol import Observe
 from seqgp.mcmc.target import position_at
@@ -9,8 +11,6 @@ from seqgp.mcmc.whitened import whitened_at
 from seqgp.sequential.carry import Carried, PaperCarry
 from seqgp.sequential.observed import Observed
 from seqgp.sequential.problem import Problem, assemble, target_of
-
-import seqgp
 
 X = np.array([[0.0], [0.4], [1.1]])
 TIMES = np.array([0.0, 0.5])

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
+
 from seqgp.latents.operators import Events
 from seqgp.mcmc.elliptical import Evaluation, elliptical_slice
 

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+
 import small
 from seqgp.mcmc.gaussian import condition, log_normal_density
 

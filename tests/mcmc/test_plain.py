@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
+import seqgp
 import small
 from geweke import BOUND, largest_score, standard_form
 from seqgp.mcmc.plain import Plain, PlainTuning, Sweeps
-
-import seqgp
 
 TUNING = PlainTuning(np.array([2.0, 1.0, 4.0]))
 

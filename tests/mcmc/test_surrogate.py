@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import small
+
 from geweke import BOUND, largest_score, standard_form
 from seqgp.latents.operators import Triangular
 from seqgp.mcmc.surrogate import move_kernel_with_surrogate

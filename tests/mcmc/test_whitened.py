@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 import small
 from geweke import BOUND, largest_score, standard_form
 from seqgp.mcmc.moves import move_parameters

@@ -1,0 +1,95 @@
+"""Likelihoods against scipy, with missing data and data of another shape."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from scipy import stats
+
+import seqgp
+from seqgp.models.likelihoods import check_distribution, fill_missing
+
+F = np.array([0.3, -0.5, 1.2, 0.1])
+MISSING = np.array([False, True, False, False])
+
+
+def log_prob(likelihood, y, context=None, **parameters):
+    filled, missing = fill_missing(np.asarray(y, dtype=float))
+    values = {name: jnp.asarray(value) for name, value in parameters.items()}
+    data = jnp.asarray(filled), jnp.asarray(missing)
+    with jax.numpy_dtype_promotion("standard"):  # NumPyro's Bernoulli promotes
+        return float(likelihood.log_prob(jnp.asarray(F), *data, context, values))
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "parameters", "context", "y", "theirs"),
+    [
+        (seqgp.Gaussian(0.4), {"noise": 0.4}, None, [0.1, 0, 1, 2], stats.norm(F, 0.4).logpdf),
+        (seqgp.StudentT(0.4), {"noise": 0.4, "df": 4.0}, None, [0.1, 0, 1, 2], stats.t(4, F, 0.4).logpdf),
+        (seqgp.Poisson(), {}, None, [0.0, 3, 2, 1], stats.poisson(np.exp(F)).logpmf),
+        (
+            seqgp.Poisson(),
+            {},
+            {"exposure": np.array([1.0, 2, 3, 4])},
+            [0.0, 3, 2, 1],
+            stats.poisson(np.exp(F) * [1, 2, 3, 4]).logpmf,
+        ),
+        (seqgp.Bernoulli(), {}, None, [0.0, 1, 1, 0], stats.bernoulli(1 / (1 + np.exp(-F))).logpmf),
+    ],
+    ids=["Gaussian", "StudentT", "Poisson", "Poisson with exposure", "Bernoulli"],
+)
+def test_ready_made(likelihood, parameters, context, y, theirs):
+    y = np.asarray(y, dtype=float)
+    np.testing.assert_allclose(log_prob(likelihood, y, context, **parameters), theirs(y).sum(), rtol=1e-10)
+    gone = np.where(MISSING, np.nan, y)
+    expected = theirs(y)[~MISSING].sum()
+    np.testing.assert_allclose(log_prob(likelihood, gone, context, **parameters), expected, rtol=1e-10)
+
+
+def test_noise_is_a_standard_deviation():
+    assert seqgp.Gaussian(0.3).distribution(jnp.asarray(F), None, {"noise": jnp.asarray(0.3)}).scale == 0.3
+
+
+def test_all_missing_says_nothing():
+    assert log_prob(seqgp.Gaussian(0.4), np.full(4, np.nan), noise=0.4) == 0.0
+
+
+def test_data_of_another_shape_than_the_latent():
+    """A likelihood that sees all of the latent at once: sums over neighbours."""
+    pairs = seqgp.Likelihood(lambda f, context, noise: dist.Normal(f[:-1] + f[1:], noise), noise=0.4)
+    y = np.array([0.0, 0.5, 1.0])
+    expected = stats.norm(F[:-1] + F[1:], 0.4).logpdf(y).sum()
+    np.testing.assert_allclose(log_prob(pairs, y, noise=0.4), expected, rtol=1e-10)
+
+
+def test_a_joint_distribution():
+    joint = seqgp.Likelihood(lambda f, context: dist.MultivariateNormal(f, jnp.eye(4) + 0.5))
+    y = np.array([0.0, 0.5, 1.0, -1.0])
+    expected = stats.multivariate_normal(F, np.eye(4) + 0.5).logpdf(y)
+    np.testing.assert_allclose(log_prob(joint, y), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "y", "error", "message"),
+    [
+        (3.0, F, seqgp.ModelError, "returned float, expected a NumPyro distribution"),
+        (dist.Normal(0.0, 1.0), F, seqgp.ModelError, r"shape \(\), but y has shape \(4,\)"),
+        (
+            dist.MultivariateNormal(jnp.zeros(4), jnp.eye(4)),
+            np.where(MISSING, np.nan, F),
+            seqgp.DataError,
+            "joint over elements .* leave them out of y",
+        ),
+    ],
+)
+def test_what_a_likelihood_returns_is_checked(distribution, y, error, message):
+    with pytest.raises(error, match=message):
+        check_distribution(distribution, y)
+
+
+def test_bad_likelihoods_are_named():
+    with pytest.raises(seqgp.ModelError, match="expected a function, got str"):
+        seqgp.Likelihood("normal")
+    with pytest.raises(seqgp.ModelError, match=r"noise = -1\.0 is not positive"):
+        seqgp.Gaussian(-1.0)

@@ -1,0 +1,113 @@
+"""The one Gaussian vector behind all parameters, and what identifies a model."""
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import seqgp
+
+
+def model(**changes):
+    parts = {
+        "kernel": seqgp.Separable(
+            time=seqgp.SquaredExponential(seqgp.ScaledSigmoid(0, 3)),
+            space=seqgp.Matern32([seqgp.ScaledSigmoid(0, 2), 0.7]),
+            scale=dist.HalfNormal(1.0),
+        ),
+        "mean": seqgp.ScaledSigmoid(-1, 1),
+        "likelihood": seqgp.Gaussian(seqgp.ScaledSigmoid(0, 1, loc=-1.0)),
+    }
+    return seqgp.Model(**(parts | changes))
+
+
+def test_z_and_its_blocks():
+    assert model().names == ["time.lengthscale", "space.lengthscale[0]", "scale", "mean", "noise"]
+    assert model().inferred == ["time.lengthscale", "space.lengthscale", "scale", "mean", "noise"]
+    layout = model().layout()
+    assert layout.kernel.tolist() == [0, 1, 2]
+    assert layout.time.tolist() == [0]
+    assert layout.mean.tolist() == [3]
+    assert layout.likelihood.tolist() == [4]
+    mean, covariance = model().prior_of_z()
+    np.testing.assert_allclose(mean, [0, 0, 0, 0, -1])
+    np.testing.assert_allclose(covariance, np.diag([2.25, 2.25, 1, 2.25, 2.25]))
+
+
+def test_parameters_in_natural_units():
+    z = np.array([0.3, -1.0, 0.2, 0.0, 2.0])
+    found = model().parameters(jnp.asarray(z))
+    sigmoid = 1 / (1 + np.exp(-z))
+    np.testing.assert_allclose(found["time.lengthscale"], 3 * sigmoid[0])
+    np.testing.assert_allclose(found["space.lengthscale"], [2 * sigmoid[1], 0.7])
+    np.testing.assert_allclose(found["mean"], 0.0, atol=1e-15)
+    np.testing.assert_allclose(found["noise"], sigmoid[4])
+    many = model().natural(jnp.stack([jnp.asarray(z)] * 4))
+    assert many["space.lengthscale"].shape == (4, 2)
+    assert many["scale"].shape == (4,)
+
+
+def test_known_parameters_are_no_part_of_z():
+    known = seqgp.Model(
+        kernel=seqgp.Separable(time=seqgp.Matern12(1.0), space=seqgp.Matern12(2.0)),
+        likelihood=seqgp.Gaussian(0.1),
+    )
+    assert known.names == []
+    assert known.parameters(jnp.zeros(0))["space.lengthscale"] == 2.0
+
+
+def test_equal_models_have_equal_fingerprints():
+    assert model().fingerprint() == model().fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("part", "changed"),
+    [
+        ("mean", {"mean": 0.5}),
+        ("mean", {"mean": seqgp.ScaledSigmoid(-1, 2)}),
+        ("likelihood", {"likelihood": seqgp.Gaussian(0.5)}),
+        ("likelihood", {"likelihood": seqgp.Likelihood(lambda f, c, noise: dist.Laplace(f, noise), noise=0.5)}),
+        ("jitter", {"jitter": 1e-6}),
+        ("kernel", {"kernel": seqgp.Separable(time=seqgp.Matern12(1.0), space=seqgp.Matern12(2.0))}),
+        ("kernel", {"kernel": seqgp.Separable(time=seqgp.Matern12(1.0), space=seqgp.Matern12(dist.Gamma(2.0, 1.0)))}),
+    ],
+)
+def test_a_change_shows_in_the_fingerprint(part, changed):
+    before, after = model().fingerprint(), model(**changed).fingerprint()
+    assert [name for name in before if before[name] != after[name]] == [part]
+
+
+def test_parameters_of_distributions_and_constants_of_functions_show_in_the_fingerprint():
+    def with_scale(prior):
+        return model(
+            kernel=seqgp.Separable(time=seqgp.Matern12(1.0), space=seqgp.Matern12(2.0), scale=prior)
+        ).fingerprint()
+
+    assert with_scale(dist.Gamma(2.0, 1.0)) != with_scale(dist.Gamma(2.0, 3.0))
+    assert with_scale(dist.Gamma(2.0, 1.0)) == with_scale(dist.Gamma(2.0, 1.0))
+
+    def with_factor(factor):
+        likelihood = seqgp.Likelihood(lambda f, context: dist.Normal(factor * f, 1.0))
+        return model(likelihood=likelihood).fingerprint()
+
+    assert with_factor(2.0) != with_factor(3.0)
+    assert with_factor(2.0) == with_factor(2.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kernel": seqgp.Matern12(1.0)}, r"kernel must be seqgp.Separable\(time, space, scale\), got Matern12"),
+        ({"likelihood": dist.Normal(0.0, 1.0)}, "likelihood must be a seqgp.Likelihood, got Normal"),
+        ({"jitter": 0.0}, "jitter = 0.0 must be a positive number, or an increasing list"),
+        ({"jitter": [1e-6, 1e-8]}, "must be a positive number, or an increasing list"),
+        ({"mean": "zero"}, "Model: mean: expected a number"),
+        (
+            {"likelihood": seqgp.Likelihood(lambda f, c, scale: dist.Normal(f, scale), scale=1.0)},
+            "called 'scale' already; choose another name",
+        ),
+    ],
+)
+def test_bad_models_are_named(changes, message):
+    with pytest.raises(seqgp.ModelError, match=message):
+        model(**changes)
