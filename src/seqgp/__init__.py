@@ -1,6 +1,10 @@
 """Bayesian inference for latent Gaussian processes that keeps up with your data."""
 
+from seqgp.evaluate.calibrate import Calibration, calibrate
 from seqgp.evaluate.predict import Prediction, predict
+from seqgp.evaluate.prequential import drift_alarm, prequential
+from seqgp.evaluate.replicate import Replicates, replicate
+from seqgp.evaluate.simulate import simulate
 from seqgp.io.arviz import to_datatree
 from seqgp.io.errors import StoreError, TableError
 from seqgp.io.run import Run, run

@@ -69,7 +69,7 @@ def _start(model: Model, data: Stack, prior: Ellipse, key: Key[Array, ""]) -> Fl
     """The best of a few draws from the prior."""
     density = _density(model, data)
     drawn = jax.random.normal(key, (CANDIDATES, len(prior.mean)))
-    candidates = prior.mean + drawn @ prior.root.T
+    candidates = prior.mean[None] + drawn @ prior.root.T
     found = jax.lax.map(density, candidates)
     return candidates[jnp.argmax(jnp.where(jnp.isnan(found), -jnp.inf, found))]
 

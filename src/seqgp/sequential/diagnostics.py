@@ -19,15 +19,24 @@ def diagnose(z: Float[np.ndarray, "chains n d"], latent: Float[np.ndarray, "chai
     if not usable:
         empty = dict.fromkeys([*names, "latent"], float("nan"))
         return empty, dict(empty), dict(empty)
-    rhat = array_stats.rhat(values, chain_axis=0, draw_axis=1)
+    rhat = array_stats.rhat(_at_least_two(values), chain_axis=0, draw_axis=1)
     bulk = array_stats.ess(values, chain_axis=0, draw_axis=1, method="bulk")
     tail = array_stats.ess(values, chain_axis=0, draw_axis=1, method="tail", prob=0.1)
 
     def named(result, worst) -> dict[str, float]:
         entries = {name: float(value) for name, value in zip(names, result)}
-        return entries | {"latent": float(worst(result[len(names) :]))}
+        latent = result[len(names) :]
+        return entries | {"latent": float("nan") if np.isnan(latent).all() else float(worst(latent))}
 
     return named(rhat, np.nanmax), named(bulk, np.nanmin), named(tail, np.nanmin)
+
+
+def _at_least_two(values: np.ndarray) -> np.ndarray:
+    """One chain as its two halves: R-hat compares chains."""
+    if values.shape[0] > 1:
+        return values
+    half = values.shape[1] // 2
+    return np.concatenate([values[:, :half], values[:, -half:]])
 
 
 def remarks(

@@ -1,0 +1,226 @@
+"""Simulation-based calibration (Talts et al. 2018; Modrák et al. 2022): does the sampler sample the posterior?
+
+Parameters, latent and data are drawn from the model; the sampler is run on the data; the rank of each true quantity
+among its draws is uniform if the draws are from the posterior. The log likelihood is among the quantities, because
+without it a posterior that ignores the data goes unnoticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, Key
+from threadpoolctl import threadpool_limits
+
+from seqgp.evaluate.simulate import Simulation, check_sampling, default_design, simulate
+from seqgp.evaluate.uniformity import RANKS, chi_square, holm, plot_ranks
+from seqgp.latents.operators import root_with_jitter, solve_lower
+from seqgp.latents.protocol import Observe
+from seqgp.mcmc.gaussian import log_normal_density
+from seqgp.models.errors import ModelError, SamplerError
+from seqgp.models.model import Model
+from seqgp.models.snapshot import Snapshot
+from seqgp.reference.marginal import covariance, distances
+from seqgp.reference.stacked import check_snapshots
+from seqgp.sequential.engine import compiled, cores
+from seqgp.sequential.observed import observed_from
+from seqgp.sequential.prepare import require_x64
+from seqgp.sequential.settings import positive
+
+DRAWS = RANKS - 1
+FEWEST = 20
+
+
+class Failure(NamedTuple):
+    """A simulation whose sampler raised."""
+
+    simulation: int
+    seed: int
+    message: str
+
+
+class Calibration(NamedTuple):
+    """The ranks of all test quantities, and whether they are uniform."""
+
+    ranks: dict[str, Int[np.ndarray, "simulations"]]  # 0, …, 99, of the simulations that did not fail
+    p_values: dict[str, float]  # of a chi-square test
+    corrected: dict[str, float]  # by Holm, over the quantities
+    seeds: Int[np.ndarray, "simulations"]  # simulate(jax.random.key(seed), …) gives the data again
+    failures: tuple[Failure, ...]
+    ess: np.ndarray  # the smallest effective sample size of each simulation
+
+    def calibrated(self, level: float = 1e-3) -> bool:
+        """Whether no quantity has a corrected p-value below the level."""
+        return min(self.corrected.values()) > level
+
+    def plot(self, probability: float = 0.99) -> Any:
+        """ECDF differences with simultaneous bands; an ArviZ ``PlotCollection`` (``.savefig(path)``)."""
+        return plot_ranks(self.ranks, probability)
+
+    def table(self) -> str:
+        """The p-values as a Markdown table."""
+        lines = ["| quantity | p | corrected |", "|---|---|---|"]
+        lines += [f"| {name} | {p:.3g} | {self.corrected[name]:.3g} |" for name, p in self.p_values.items()]
+        return "\n".join(lines)
+
+
+def calibrate(
+    model: Model,
+    sampler: Any,
+    simulations: int = 500,
+    *,
+    key: Key[Array, ""],
+    design: Snapshot | Sequence[Snapshot] | None = None,
+    latents: int = 3,
+    progress: Callable[[float], None] | None = None,
+) -> Calibration:
+    """Simulation-based calibration of a sampler.
+
+    The draws of a simulation are thinned to 99; they should be close to independent, so choose the sampler's ``thin``
+    generously. Simulations run in parallel: one chain each is best.
+
+    Args:
+        model: what to simulate from; the sampler's own model, unless a mistake is to be found out.
+        sampler: :class:`seqgp.SequentialSampler`, :class:`seqgp.FullSampler` or
+            :class:`seqgp.reference.CollapsedSampler`, with 99 draws or more.
+        simulations: how many.
+        key: a random key.
+        design: snapshots whose ``t``, ``x``, ``context`` and missing values are used; with several, a sequential
+            sampler makes a step for each, and is tested at the last. By default, ten inputs at one time.
+        latents: how many values of the latent are tested.
+        progress: called with the share that is done.
+    """
+    require_x64()
+    if positive("simulations", simulations) < FEWEST:
+        raise SamplerError(
+            f"calibrate: simulations = {simulations}, but fewer than {FEWEST} say nothing; 100 or more do"
+        )
+    if sampler.draws < DRAWS:
+        raise SamplerError(f"calibrate: the sampler has draws = {sampler.draws}, but {DRAWS} are needed for the ranks")
+    snapshots = default_design(model) if design is None else design
+    snapshots = check_snapshots(model, snapshots)
+    check_sampling(model, snapshots)
+    seeds = np.asarray(jax.random.randint(key, (simulations,), 0, np.iinfo(np.int32).max))
+    drawn = [simulate(jax.random.key(int(seed)), model, snapshots) for seed in seeds]
+    _check_drawn(drawn)
+    return _collect(_in_parallel(model, sampler, drawn, seeds, latents, progress), seeds)
+
+
+def _check_drawn(drawn: Sequence[Simulation]) -> None:
+    bad = sum(not simulation.finite() for simulation in drawn)
+    if bad:
+        raise ModelError(
+            f"the prior cannot be simulated: the latent is not finite for {bad} of {len(drawn)} draws of the "
+            "parameters (a covariance that is not positive definite, or a parameter that overflows); raise "
+            "Model(jitter=…), or choose tighter priors"
+        )
+
+
+class _Result(NamedTuple):
+    ranks: dict[str, int]
+    ess: float
+
+
+def _in_parallel(model, sampler, drawn, seeds, latents, progress) -> list[_Result | Failure]:
+    """Every simulation in its turn, on all cores; one that raises is reported."""
+    done = 0
+
+    def one(i: int) -> _Result | Failure:
+        nonlocal done
+        try:
+            result = _simulation(model, sampler, drawn[i], int(seeds[i]), latents)
+        except Exception as error:
+            result = Failure(i, int(seeds[i]), f"{type(error).__name__}: {error}")
+        done += 1
+        if progress is not None:
+            progress(done / len(drawn))
+        return result
+
+    # Chains limit the threads of the linear algebra library one by one; here they must not give them back either.
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores()) as pool:
+        return list(pool.map(one, range(len(drawn))))
+
+
+def _simulation(model: Model, sampler: Any, drawn: Simulation, seed: int, latents: int) -> _Result:
+    key = jax.random.fold_in(jax.random.key(seed), 1)
+    if hasattr(sampler, "sample"):
+        state, info = sampler.sample(key, drawn.snapshots)
+        levels = state.latent
+    else:
+        state, info = sampler.init(key, drawn.snapshots[0])
+        for i, snapshot in enumerate(drawn.snapshots[1:], start=2):
+            state, info = sampler.step(jax.random.fold_in(jax.random.key(seed), i), state, snapshot)
+        levels = (state.latent,)
+    chosen = np.linspace(0, state.draws - 1, DRAWS).round().astype(int)
+    # The truth is the first row, the draws are the others.
+    z = np.concatenate([drawn.z[None], np.asarray(state.z)[chosen]])
+    truths = drawn.levels[-len(levels) :]
+    rows = [np.concatenate([t[None], np.asarray(draws)[chosen]]) for t, draws in zip(truths, levels)]
+    values = _quantities(model, drawn.snapshots[-len(levels) :], z, rows, latents)
+    rng = np.random.default_rng(seed)
+    return _Result({name: _rank(value, rng) for name, value in values.items()}, info.min_ess)
+
+
+def _quantities(
+    model: Model, snapshots, z: np.ndarray, levels: list[np.ndarray], latents: int
+) -> dict[str, np.ndarray]:
+    """What is ranked: parameters, some of the latent at the last time, log likelihood and log prior."""
+    found = {name: z[:, i] for i, name in enumerate(model.names)}
+    last = levels[-1]
+    for i in np.unique(np.linspace(0, last.shape[1] - 1, min(latents, last.shape[1])).astype(int)):
+        found[f"latent[{i}]"] = last[:, i]
+    observed = tuple(observed_from(model, s, Observe(), len(s.x)) for s in snapshots)
+    times = np.concatenate([np.full(len(s.x), s.t) for s in snapshots])
+    x = np.concatenate([s.x for s in snapshots])
+    run, _ = compiled(_log_densities, model, observed, times, x, z, tuple(levels))
+    log_likelihood, log_prior = run()
+    return found | {"log likelihood": np.asarray(log_likelihood), "log prior": np.asarray(log_prior)}
+
+
+def _log_densities(model: Model, observed, times, x, z, levels):
+    """``log p(y | f, z)`` and ``log p(f, z)`` for each row."""
+    between = distances(model, jnp.asarray(times), jnp.asarray(x))
+    mean, spread = model.prior_of_z()
+    root_z = np.linalg.cholesky(spread) if len(mean) else spread
+
+    def one(inputs):
+        z, levels = inputs
+        parameters = model.parameters(z)
+        blocks = [level - parameters["mean"] for level in levels]
+        terms = [o.log_likelihood(model.likelihood, f, parameters) for o, f in zip(observed, blocks)]
+        prior = covariance(model, between, parameters)
+        root, _ = root_with_jitter(prior, parameters["scale"] ** 2, model.jitter)
+        white = solve_lower(root, jnp.concatenate(blocks))
+        log_prior = -0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(root)))
+        if len(mean):
+            log_prior = log_prior + log_normal_density(z, jnp.asarray(mean), jnp.asarray(root_z))
+        return sum(terms[1:], terms[0]), log_prior
+
+    return jax.lax.map(one, (z, levels))
+
+
+def _rank(values: np.ndarray, rng: np.random.Generator) -> int:
+    """The rank of the first among the others, ties broken at random."""
+    if not np.isfinite(values).all():
+        raise SamplerError("a test quantity is not finite")
+    below, equal = int(np.sum(values[1:] < values[0])), int(np.sum(values[1:] == values[0]))
+    return below + int(rng.integers(equal + 1))
+
+
+def _collect(results: list[_Result | Failure], seeds: np.ndarray) -> Calibration:
+    failures = tuple(result for result in results if isinstance(result, Failure))
+    good = [result for result in results if isinstance(result, _Result)]
+    if len(good) < FEWEST:
+        first = failures[0]
+        raise SamplerError(
+            f"calibrate: {len(failures)} of {len(results)} simulations failed, the first (number {first.simulation}, "
+            f"seed {first.seed}) with {first.message}"
+        )
+    ranks = {name: np.array([result.ranks[name] for result in good]) for name in good[0].ranks}
+    p_values = {name: chi_square(rank) for name, rank in ranks.items()}
+    return Calibration(ranks, p_values, holm(p_values), seeds, failures, np.array([result.ess for result in good]))

@@ -1,0 +1,107 @@
+"""Parameters, latent and data drawn from a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+from scipy.stats import qmc
+
+from seqgp.latents.operators import root_with_jitter
+from seqgp.models.errors import ModelError
+from seqgp.models.model import Model
+from seqgp.models.snapshot import Snapshot
+from seqgp.reference.marginal import covariance, distances
+from seqgp.sequential.engine import compiled
+
+
+class Simulation(NamedTuple):
+    """Data drawn from a model, and the truth behind them."""
+
+    snapshots: tuple[Snapshot, ...]
+    z: np.ndarray  # (d,)
+    levels: tuple[np.ndarray, ...]  # f_t + mean, one per snapshot
+
+    def finite(self) -> bool:
+        """Whether everything could be drawn."""
+        return all(np.isfinite(level).all() for level in self.levels)
+
+
+def default_design(model: Model, n: int = 10, steps: int = 1) -> tuple[Snapshot, ...]:
+    """``n`` well spread inputs in the unit cube, the same at each of ``steps`` times a quarter apart."""
+    dimension = next((d for d in range(1, 20) if _takes(model, d)), 1)
+    x = qmc.Halton(dimension, rng=0).random(n)
+    return tuple(Snapshot(t=0.25 * i, x=x, y=np.zeros(n)) for i in range(steps))
+
+
+def _takes(model: Model, dimension: int) -> bool:
+    try:
+        model.kernel.space.check_dimension(dimension)
+    except ModelError:
+        return False
+    return True
+
+
+def simulate(key: Key[Array, ""], model: Model, design: Sequence[Snapshot]) -> Simulation:
+    """Draw ``z``, the latent at all times and the data.
+
+    Args:
+        key: a random key.
+        model: the model.
+        design: snapshots whose ``t``, ``x`` and ``context`` are kept; ``y`` is replaced, but stays missing where NaN.
+    """
+    design = tuple(design)
+    check_sampling(model, design)
+    times = np.concatenate([np.full(len(s.x), s.t) for s in design])
+    x = np.concatenate([s.x for s in design])
+    contexts = tuple(jax.tree.map(np.asarray, s.context) for s in design)
+    sizes = tuple(len(s.x) for s in design)
+    run, _ = compiled(_draw, model, times, x, contexts, sizes, key)
+    z, levels, data = jax.tree.map(np.asarray, run())
+    if not all(np.isfinite(level).all() for level in levels):
+        # A snapshot may hold no infinite or unknown inputs, but its data may be missing.
+        data = tuple(np.full(s.y.shape, np.nan) for s in design)
+    snapshots = tuple(
+        Snapshot(t=s.t, x=s.x, y=np.where(np.isnan(s.y), np.nan, y), context=s.context) for s, y in zip(design, data)
+    )
+    return Simulation(snapshots, z, tuple(levels))
+
+
+def check_sampling(model: Model, design: Sequence[Snapshot]) -> None:
+    """Raise unless data can be drawn from the likelihood; nothing is computed."""
+    snapshot = design[-1]
+
+    def probe(key, level):
+        parameters = model.parameters(jnp.asarray(model.prior_of_z()[0]))
+        return model.likelihood.distribution(level, snapshot.context, parameters).sample(key)
+
+    shape = jax.ShapeDtypeStruct((len(snapshot.x),), float)
+    try:
+        jax.eval_shape(probe, jax.eval_shape(lambda: jax.random.key(0)), shape)
+    except (NotImplementedError, AttributeError) as error:
+        raise ModelError(
+            f"the likelihood cannot be simulated: its distribution has no sample ({type(error).__name__}: {error}); "
+            "give it a sample method, data have to be drawn from the model"
+        ) from error
+
+
+def _draw(model: Model, times, x, contexts: tuple[Any, ...], sizes: tuple[int, ...], key):
+    key_z, key_f, key_y = jax.random.split(key, 3)
+    mean, spread = model.prior_of_z()
+    root_z = np.linalg.cholesky(spread) if len(mean) else spread
+    z = jnp.asarray(mean) + jnp.asarray(root_z) @ jax.random.normal(key_z, mean.shape)
+    parameters = model.parameters(z)
+    prior = covariance(model, distances(model, jnp.asarray(times), jnp.asarray(x)), parameters)
+    root, _ = root_with_jitter(prior, parameters["scale"] ** 2, model.jitter)
+    level = root @ jax.random.normal(key_f, times.shape) + parameters["mean"]
+    levels = jnp.split(level, np.cumsum(sizes)[:-1])
+    keys = jax.random.split(key_y, len(sizes))
+    data = tuple(
+        jnp.asarray(model.likelihood.distribution(part, context, parameters).sample(keys[i]), float)
+        for i, (part, context) in enumerate(zip(levels, contexts))
+    )
+    return z, tuple(levels), data
