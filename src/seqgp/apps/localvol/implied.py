@@ -7,13 +7,14 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.scipy.special import log_ndtr, ndtr
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
-from numpy.typing import ArrayLike
 
 _ITERATIONS = 18
 _SQRT_2PI = 2.5066282746310002
 
 
+@jax.jit
 def black_price(
     volatility: Float[ArrayLike, "..."],
     maturity: Float[ArrayLike, "..."],
@@ -24,10 +25,11 @@ def black_price(
 ) -> Float[Array, "..."]:
     """Price of a European call, or put where `is_call` is false."""
     sign = jnp.where(is_call, 1.0, -1.0)
-    upper, lower = _deviations(jnp.asarray(volatility) * jnp.sqrt(maturity), jnp.log(forward / jnp.asarray(strike)))
-    return discount * sign * (forward * ndtr(sign * upper) - strike * ndtr(sign * lower))
+    upper, lower = _deviations(jnp.asarray(volatility) * jnp.sqrt(maturity), jnp.log(jnp.asarray(forward) / strike))
+    return sign * (ndtr(sign * upper) * forward - ndtr(sign * lower) * strike) * discount
 
 
+@jax.jit
 def black_vega(
     volatility: Float[ArrayLike, "..."],
     maturity: Float[ArrayLike, "..."],
@@ -37,11 +39,12 @@ def black_vega(
 ) -> Float[Array, "..."]:
     """Derivative of the price in the volatility: the same for calls and puts."""
     root = jnp.sqrt(maturity)
-    upper, _ = _deviations(jnp.asarray(volatility) * root, jnp.log(forward / jnp.asarray(strike)))
-    return discount * forward * jnp.exp(-0.5 * upper**2) / _SQRT_2PI * root
+    upper, _ = _deviations(jnp.asarray(volatility) * root, jnp.log(jnp.asarray(forward) / strike))
+    return jnp.exp(-0.5 * upper**2) / _SQRT_2PI * root * forward * discount
 
 
 @jax.custom_jvp
+@jax.jit
 def implied_volatility(
     price: Float[ArrayLike, "..."],
     maturity: Float[ArrayLike, "..."],
@@ -52,8 +55,8 @@ def implied_volatility(
 ) -> Float[Array, "..."]:
     """The volatility at which Black's formula gives the price.
 
-    Zero where the price is the intrinsic value, NaN where it lies outside the bounds of no arbitrage. Derivatives in all
-    arguments are those of the implicit function. An in-the-money price loses, in rounding, the digits that its
+    Zero where the price is the intrinsic value, NaN where it lies outside the bounds of no arbitrage. Derivatives in
+    all arguments are those of the implicit function. An in-the-money price loses, in rounding, the digits that its
     intrinsic value takes: prefer the option out of the money.
     """
     price, maturity, strike, forward = (jnp.asarray(v, dtype=float) for v in (price, maturity, strike, forward))
@@ -67,7 +70,7 @@ def implied_volatility(
 
 @implied_volatility.defjvp
 def _implied_volatility_jvp(primals, tangents):
-    price, *rest = primals
+    rest = list(primals[1:])
     volatility = implied_volatility(*primals)
     flag = rest.pop() if len(rest) == 5 else True
     price_dot, *rest_dot = tangents[: len(rest) + 1]

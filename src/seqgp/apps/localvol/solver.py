@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 from numpy.typing import ArrayLike
 
@@ -53,13 +54,18 @@ def call_prices(
     moneyness = jnp.atleast_1d(jnp.asarray(strikes, dtype=float)) / forward[:, None]
     known = _concrete(moneyness)
     mesh, index = build_grid(times, None if known is None else np.log(known), grid, volatility)
-    nodes = jnp.exp(mesh.y)
-    calls = time_values(mesh, local_volatility(mesh, sigma))[index[row] - 1] + jnp.maximum(1 - nodes, 0.0)
-    place = first_neighbour(nodes, moneyness)
-    around = place[..., None] + np.arange(NEIGHBOURS)
-    u = convex_cubic(nodes[around], calls[np.arange(len(row))[:, None, None], around], moneyness)
-    inside = (moneyness > nodes[0]) & (moneyness < nodes[-1])
-    return (discount * forward)[:, None] * jnp.where(inside, u, jnp.maximum(1 - moneyness, 0.0))
+    u = _call_rows(mesh, local_volatility(mesh, sigma), index[row] - 1, moneyness)
+    return (discount * forward)[:, None] * u
+
+
+@jax.jit
+def _call_rows(grid: Grid, sigma, step: Int[Array, "rows"], k: Float[Array, "rows strikes"]):
+    """Calls over `D F`: a row for each of the given steps, at its own moneyness."""
+    nodes = jnp.exp(grid.y)
+    calls = time_values(grid, sigma)[step] + jnp.maximum(1 - nodes, 0.0)
+    around = first_neighbour(nodes, k)[..., None] + np.arange(NEIGHBOURS)
+    u = convex_cubic(nodes[around], calls[np.arange(k.shape[0])[:, None, None], around], k)
+    return jnp.where((k > nodes[0]) & (k < nodes[-1]), u, jnp.maximum(1 - k, 0.0))
 
 
 class Plan(eqx.Module):
@@ -127,11 +133,11 @@ def plan_quotes(
     node = np.asarray(first_neighbour(nodes, k))
     around = nodes[node[:, None] + np.arange(NEIGHBOURS)]
     payoff = np.where(call[:, None], np.maximum(1 - around, 0.0), np.maximum(around - 1, 0.0))
-    fields = (index[row] - 1, node, k, around, payoff)
-    scale = np.pad(discount_q * forward_q, (0, (pad_to or len(k)) - len(k)))
+    step, node, k, around, payoff = (_pad(v, pad_to) for v in (index[row] - 1, node, k, around, payoff))
+    scale = np.pad(discount_q * forward_q, (0, len(k) - len(strike)))
     places = (mesh.times, mesh.y)
-    surface = (np.asarray(knot_weights(jnp.asarray(x, dtype=float), p)) for x, p in zip(knots, places))
-    return Plan(mesh, *(_pad(v, pad_to) for v in fields), scale, *surface)
+    in_time, in_strike = (np.asarray(knot_weights(jnp.asarray(x, dtype=float), p)) for x, p in zip(knots, places))
+    return Plan(mesh, step, node, k, around, payoff, scale, in_time, in_strike)
 
 
 def quote_prices(plan: Plan, sigma: Volatility | Float[Array, "steps nodes"]) -> Float[Array, "quotes"]:
@@ -141,9 +147,14 @@ def quote_prices(plan: Plan, sigma: Volatility | Float[Array, "steps nodes"]) ->
         plan: of `plan_quotes`.
         sigma: a function of `(T, y)`, a `Surface`, or the values at `plan.grid.times` and `plan.grid.y`.
     """
-    history = time_values(plan.grid, local_volatility(plan.grid, sigma))
+    return _quote_prices(plan, local_volatility(plan.grid, sigma))
+
+
+@jax.jit
+def _quote_prices(plan: Plan, sigma: Float[Array, "steps nodes"]) -> Float[Array, "quotes"]:
+    history = time_values(plan.grid, sigma)
     values = history[plan.step[:, None], plan.node[:, None] + np.arange(NEIGHBOURS)] + plan.payoff
-    return plan.scale * convex_cubic(plan.around, values, plan.moneyness)
+    return convex_cubic(plan.around, values, plan.moneyness) * plan.scale
 
 
 def knot_prices(plan: Plan, values: Float[Array, "a b"]) -> Float[Array, "quotes"]:
@@ -161,6 +172,7 @@ def local_volatility(grid: Grid, sigma: Volatility | Float[Array, "steps nodes"]
     return pointwise(jnp.asarray(grid.times), jnp.asarray(grid.y))
 
 
+@jax.jit
 def time_values(grid: Grid, sigma: Float[Array, "steps nodes"]) -> Float[Array, "steps nodes"]:
     """Time value `u − (1 − k)^+` after each step, at all nodes.
 
@@ -169,7 +181,7 @@ def time_values(grid: Grid, sigma: Float[Array, "steps nodes"]) -> Float[Array, 
     `P` is drawn towards the identity where `h D` is too small for the matrix to be an M-matrix, which keeps the
     curvature positive: prices are convex in strike and increase with maturity.
     """
-    lower, middle, upper, diffusion = _implicit_matrices(grid, sigma)
+    lower, middle, upper, diffusion = implicit_matrices(grid, sigma)
 
     def step(value, row):
         low, mid, high, gain = row
@@ -183,7 +195,7 @@ def time_values(grid: Grid, sigma: Float[Array, "steps nodes"]) -> Float[Array, 
     return lax.scan(step, jnp.asarray(grid.start), rows, unroll=2)[1]
 
 
-def _implicit_matrices(grid: Grid, sigma: Float[Array, "steps nodes"]):
+def implicit_matrices(grid: Grid, sigma: Float[Array, "steps nodes"]):
     """Diagonals of `P − h δ² D` for every step, and `h D`, at the interior nodes."""
     diffusion = 0.5 * jnp.exp(2 * grid.y) * grid.half_steps[:, None] * sigma**2
     left, inner, right = diffusion[:, :-2], diffusion[:, 1:-1], diffusion[:, 2:]
@@ -207,4 +219,4 @@ def _pad(values: np.ndarray, size: int | None) -> np.ndarray:
 
 def _concrete(values) -> np.ndarray | None:
     """The values as NumPy, or None where they are being traced."""
-    return None if isinstance(values, jax.core.Tracer) else np.asarray(values, dtype=float)
+    return None if isinstance(values, Tracer) else np.asarray(values, dtype=float)

@@ -1,6 +1,7 @@
 """A volatility surface given by its values at knots."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -41,6 +42,7 @@ class Surface(eqx.Module):
         return jnp.exp(knot_weights(self.maturities, T) @ jnp.log(self.values) @ knot_weights(self.log_moneyness, y).T)
 
 
+@jax.jit
 def knot_weights(knots: Float[Array, "k"], x: Float[ArrayLike, "..."]) -> Float[Array, "... k"]:
     """Weights of the knots at `x`: cubic Hermite with three-point slopes, constant beyond the ends.
 

@@ -1,0 +1,152 @@
+"""Reading a table of quotes: names, types, and errors that say which rows."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+FIELDS = (
+    "quote_date",
+    "expiration",
+    "maturity",
+    "strike",
+    "option_type",
+    "bid",
+    "ask",
+    "price",
+    "volume",
+    "open_interest",
+    "forward",
+    "discount",
+)
+DAX_COLUMNS = {"quote_date": "date", "expiration": "expiry", "maturity": "T", "option_type": "type"}
+_NUMBERS = ("maturity", "strike", "bid", "ask", "price", "volume", "open_interest", "forward", "discount")
+_TYPES = {"c": "C", "call": "C", "calls": "C", "p": "P", "put": "P", "puts": "P"}
+_DAYS_A_YEAR = 365.0
+
+
+# A pandas DataFrame and Series: their own annotations are unions that a checker cannot narrow.
+Table = Any
+Column = Any
+
+
+class QuotesError(ValueError):
+    """A table of quotes cannot be used; the message names the rows."""
+
+
+def read_table(frame: Table, columns: Mapping[str, str] | None) -> Table:
+    """The table in our names and types, one row a quote, with the index of the given one.
+
+    Raises:
+        QuotesError: for missing columns and for rows that no table of quotes should have.
+    """
+    table = _rename(frame, columns)
+    _require_columns(table)
+    table["option_type"] = _option_types(table["option_type"])
+    for name in ("quote_date", "expiration"):
+        if name in table:
+            table[name] = _dates(table[name])
+    for name in _NUMBERS:
+        if name in table:
+            table[name] = _numbers(table[name])
+    _check_values(table)
+    table["maturity"] = _maturities(table)
+    if "expiration" not in table:
+        days = pd.to_timedelta((table["maturity"] * _DAYS_A_YEAR).round(), unit="D")
+        table["expiration"] = table["quote_date"] + days
+    if "bid" in table:
+        table["price"] = (table["bid"] + table["ask"]) / 2
+        table["half_spread"] = (table["ask"] - table["bid"]) / 2
+    else:
+        table["half_spread"] = np.nan
+    return table
+
+
+def fail(what: str, index: Iterable, label: str = "row", shown: int = 5) -> None:
+    """Raise an error that names the first few rows."""
+    rows = [str(i) for i in index]
+    more = f" and {len(rows) - shown} more" if len(rows) > shown else ""
+    raise QuotesError(f"{what}: {label}{'s' if len(rows) > 1 else ''} {', '.join(rows[:shown])}{more}")
+
+
+def row_label(table: Table) -> str:
+    """What the index counts: lines of a file, or rows."""
+    return str(table.index.name or "row")
+
+
+def _rename(frame: Table, columns: Mapping[str, str] | None) -> Table:
+    mapping = {}
+    for one, other in (columns or {}).items():
+        field, column = (one, other) if one in FIELDS else (other, one)
+        if field not in FIELDS:
+            raise QuotesError(f"columns: neither {one!r} nor {other!r} is one of {', '.join(FIELDS)}")
+        if column not in frame.columns:
+            raise QuotesError(
+                f"columns: {field} is to be read from {column!r}, but the table has {list(frame.columns)}"
+            )
+        mapping[column] = field
+    kept = frame.drop(columns=[c for c in frame.columns if c in mapping.values() and c not in mapping])
+    table = kept.rename(columns=mapping)
+    return table[[c for c in FIELDS if c in table]].copy()
+
+
+def _require_columns(table: Table) -> None:
+    missing = [name for name in ("quote_date", "strike", "option_type") if name not in table]
+    if "expiration" not in table and "maturity" not in table:
+        missing.append("expiration (or maturity)")
+    if "price" not in table and not {"bid", "ask"} <= set(table.columns):
+        missing.append("bid and ask (or price)")
+    if missing:
+        raise QuotesError(
+            f"missing columns: {', '.join(missing)}; the table has {list(table.columns)}; map others with columns="
+        )
+    if table.empty:
+        raise QuotesError("the table has no rows")
+
+
+def _option_types(values: Column) -> Column:
+    types = values.astype(str).str.strip().str.lower().map(_TYPES)
+    if types.isna().any():
+        bad = values[types.isna()]
+        fail(f"option_type: {str(bad.iloc[0])!r} is neither call nor put", bad.index, row_label(values.to_frame()))
+    return types
+
+
+def _dates(values: Column) -> Column:
+    parsed = pd.to_datetime(values, errors="coerce", format="mixed")
+    if parsed.isna().any():
+        bad = values[parsed.isna()]
+        fail(f"{values.name}: {str(bad.iloc[0])!r} is not a date", bad.index, row_label(values.to_frame()))
+    return parsed
+
+
+def _numbers(values: Column) -> Column:
+    parsed: Column = pd.to_numeric(values, errors="coerce")
+    parsed = parsed.astype(float)
+    blank = values.isna() | (values.astype(str).str.strip() == "")
+    bad = values[parsed.isna() & ~blank]
+    if len(bad):
+        fail(f"{values.name}: {str(bad.iloc[0])!r} is not a number", bad.index, row_label(values.to_frame()))
+    return parsed
+
+
+def _check_values(table: Table) -> None:
+    label = row_label(table)
+    for name in ("bid", "ask", "price"):
+        if name in table and (table[name] < 0).any():
+            fail(f"{name}: negative", table.index[table[name] < 0], label)
+    for name in ("strike", "forward", "discount"):
+        if name in table and not (table[name] > 0).all():
+            fail(f"{name}: not positive", table.index[~(table[name] > 0)], label)
+    late = table["expiration"] <= table["quote_date"] if "expiration" in table else table["maturity"] <= 0
+    if late.any():
+        fail("expiration is not after the quote date", table.index[late], label)
+    if "maturity" in table and not (table["maturity"] > 0).all():
+        fail("maturity: not positive", table.index[~(table["maturity"] > 0)], label)
+
+
+def _maturities(table: Table) -> Column:
+    if "maturity" in table:
+        return table["maturity"]
+    return (table["expiration"] - table["quote_date"]) / pd.Timedelta(days=_DAYS_A_YEAR)
