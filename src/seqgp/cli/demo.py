@@ -77,7 +77,10 @@ def _regression(rng: np.random.Generator, steps: int) -> tuple[pd.DataFrame, dic
         y[rng.random(len(x)) < 0.05] = np.nan
         names = [f"S{k:02d}" for k in range(len(x))]
         frames.append(pd.DataFrame({"t": round(t, 6), "x1": x[:, 0], "x2": x[:, 1], "y": y, "station": names}))
-    return pd.concat(frames, ignore_index=True), {'# location = "station"  ': 'location = "station"  '}
+    return pd.concat(frames, ignore_index=True), {
+        '# location = "station"  ': 'location = "station"  ',
+        '# title = "My measurements" ': 'title = "A bump that wanders" ',
+    }
 
 
 def _line(rng: np.random.Generator, steps: int) -> tuple[pd.DataFrame, dict[str, str]]:
@@ -89,6 +92,7 @@ def _line(rng: np.random.Generator, steps: int) -> tuple[pd.DataFrame, dict[str,
         y = np.sin(2 * x - 2 * t) + 0.15 * rng.normal(size=len(x))
         frames.append(pd.DataFrame({"t": round(t, 6), "x1": x, "y": y}))
     changes = {
+        '# title = "My measurements" ': 'title = "A wave that travels" ',
         'inputs = ["x1", "x2"] ': 'inputs = ["x1"]       ',
         "lengthscale = [{ low = 0, high = 3 }, { low = 0, high = 3 }]": "lengthscale = { low = 0, high = 3 }",
     }

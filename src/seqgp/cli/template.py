@@ -36,6 +36,7 @@ tau = 1                        # past times that the present is conditioned on
 
 [run]
 folder = "{folder}"
+# title = "My measurements"     # of the report
 seed = 0
 # keep = 30                    # whole steps on disk; of older ones only summaries
 """

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from jaxtyping import Array
 
 from seqgp.io.errors import StoreError
 from seqgp.io.step import labels_of
@@ -117,14 +119,18 @@ def _replicate(record: Record, model: Model) -> np.ndarray:
     """New data at the same inputs, one set per draw."""
     state = record.state
     context = jax.tree.map(jnp.asarray, record.snapshot.context)
+    key = jax.random.fold_in(jax.random.key(PREDICTIVE_SEED), state.step)
+    keys = jax.random.split(key, state.draws)
+    return np.asarray(_new_data(model, context, keys, jnp.asarray(state.latent), jnp.asarray(state.z)))
 
+
+@eqx.filter_jit
+def _new_data(model: Model, context: Any, keys: Array, levels: Array, z: Array) -> Array:
     def one(key, level, z):
         distribution = model.likelihood.distribution(level, context, model.parameters(z))
         return jnp.asarray(distribution.sample(key), float)
 
-    key = jax.random.fold_in(jax.random.key(PREDICTIVE_SEED), state.step)
-    keys = jax.random.split(key, state.draws)
-    return np.asarray(jax.jit(jax.vmap(one))(keys, jnp.asarray(state.latent), jnp.asarray(state.z)))
+    return jax.vmap(one)(keys, levels, z)
 
 
 def _data_dims(records: list[Record]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from seqgp.io.history import History, Moment
 from seqgp.plots.style import BAND, COLOUR, WIDE_BAND, graph_objects
 
 MAP_POINTS, LINE_POINTS = 400, 1000  # that are drawn, at most
-LATTICE = 32  # cells of a map along each side
+LATTICE, COARSE = 80, 48  # cells of a map along each side; of a map that moves
 
 
 class Limits(NamedTuple):
@@ -38,12 +38,12 @@ def frame_limits(moments: list[Moment]) -> Limits:
     return Limits(low - margin, high + margin, box)
 
 
-def field_traces(history: History, moment: Moment, limits: Limits) -> list[Any]:
+def field_traces(history: History, moment: Moment, limits: Limits, lattice: int = LATTICE) -> list[Any]:
     """The traces of one step; of every step of a run the same number."""
     dimension = moment.x.shape[1]
     if dimension == 1:
         return _line(moment)
-    return _map(history, moment, limits) if dimension == 2 else _by_location(moment)
+    return _map(history, moment, limits, lattice) if dimension == 2 else _by_location(moment)
 
 
 def field_layout(history: History, limits: Limits) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def _line(moment: Moment) -> list[Any]:
     return traces
 
 
-def _map(history: History, moment: Moment, limits: Limits) -> list[Any]:
+def _map(history: History, moment: Moment, limits: Limits, lattice: int) -> list[Any]:
     go = graph_objects()
     chosen = np.unique(np.linspace(0, len(moment.x) - 1, min(len(moment.x), MAP_POINTS)).astype(int))
     mean, sd = moment.summary.row("mean"), moment.summary.row("sd")
@@ -110,7 +110,7 @@ def _map(history: History, moment: Moment, limits: Limits) -> list[Any]:
     title = {"text": html.escape(history.value), "side": "top"}
     marker = {"size": 9, "color": _short(mean[chosen]), "line": {"width": 1, "color": "white"}, **colour}
     return [
-        _surface(moment, limits, colourbar={"title": title, "thickness": 12}),
+        _surface(moment, limits, lattice, colourbar={"title": title, "thickness": 12}),
         go.Scatter(
             x=_short(moment.x[chosen, 0]),
             y=_short(moment.x[chosen, 1]),
@@ -122,10 +122,10 @@ def _map(history: History, moment: Moment, limits: Limits) -> list[Any]:
     ]
 
 
-def _surface(moment: Moment, limits: Limits, colourbar: dict[str, Any]) -> Any:
+def _surface(moment: Moment, limits: Limits, lattice: int, colourbar: dict[str, Any]) -> Any:
     """The posterior mean between the points, interpolated for the eye; outside of them nothing is drawn."""
     go = graph_objects()
-    axes = [np.linspace(low, high, LATTICE) for low, high in limits.x]
+    axes = [np.linspace(low, high, lattice) for low, high in limits.x]
     mesh = np.stack(np.meshgrid(*axes, indexing="xy"), axis=-1).reshape(-1, 2)
     width = np.array([high - low or 1.0 for low, high in limits.x])
     try:
@@ -135,7 +135,7 @@ def _surface(moment: Moment, limits: Limits, colourbar: dict[str, Any]) -> Any:
     return go.Heatmap(
         x=_short(axes[0]),
         y=_short(axes[1]),
-        z=_short(z.reshape(LATTICE, LATTICE)),
+        z=_short(z.reshape(lattice, lattice)),
         zmin=limits.low,
         zmax=limits.high,
         zsmooth="best",

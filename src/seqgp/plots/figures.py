@@ -11,7 +11,7 @@ import numpy as np
 from seqgp.io.checks import Check
 from seqgp.io.history import History, history_of
 from seqgp.io.summary import STATISTICS
-from seqgp.plots.field import field_layout, field_traces, frame_limits
+from seqgp.plots.field import COARSE, field_layout, field_traces, frame_limits
 from seqgp.plots.style import BAND, COLOUR, GREY, WIDE_BAND, figure, graph_objects
 
 FRAMES = 60  # of the slider, at most: evenly spread over the steps
@@ -38,15 +38,15 @@ def evolution(source: Any, frames: int = FRAMES) -> Any:
     limits = frame_limits(moments)
     go = graph_objects()
     names = [_time_text(history, moment.t) for moment in moments]
-    made = [go.Frame(data=field_traces(history, m, limits), name=name) for m, name in zip(moments, names)]
-    result = figure(field_traces(history, moments[-1], limits), **field_layout(history, limits))
+    made = [go.Frame(data=field_traces(history, m, limits, COARSE), name=name) for m, name in zip(moments, names)]
+    result = figure(field_traces(history, moments[-1], limits, COARSE), **field_layout(history, limits))
     result.frames = made
     at_once = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
     steps = [{"label": name, "method": "animate", "args": [[name], at_once]} for name in names]
     prefix = f"{html.escape(history.time)} = "
     slider = {
         "active": len(steps) - 1,
-        "currentvalue": {"prefix": prefix, "font": {"size": 13}},
+        "currentvalue": {"prefix": prefix, "font": {"size": 14, "color": "#222222"}},
         "pad": {"t": 46, "b": 4},
         "len": 1.0,
         "ticklen": 0,
@@ -54,7 +54,7 @@ def evolution(source: Any, frames: int = FRAMES) -> Any:
         "font": {"color": "rgba(0,0,0,0)"},
         "steps": steps,
     }
-    return result.update_layout(sliders=[slider], margin={"b": 110})
+    return result.update_layout(sliders=[slider], margin={"b": 110}, height=result.layout.height + 70)
 
 
 def parameter(source: Any, name: str) -> Any:

@@ -18,7 +18,7 @@ h1 { font-size: 1.7rem; line-height: 1.2; margin: .4rem 0 .2rem; overflow-wrap: 
 h2 { font-size: 1.2rem; margin: 2.2rem 0 .5rem; padding-top: .7rem; border-top: 1px solid var(--line); }
 h3 { font-size: .95rem; margin: .4rem 0 0; font-weight: 600; overflow-wrap: anywhere; }
 p { margin: .4rem 0; } .soft { color: var(--soft); font-size: .92rem; }
-.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: .6rem; margin: 1rem 0; }
+.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.2rem, 1fr)); gap: .6rem; margin: 1rem 0; }
 .facts div { border: 1px solid var(--line); border-radius: 8px; padding: .5rem .7rem; }
 .facts b { display: block; font-size: 1.15rem; overflow-wrap: anywhere; }
 .facts span { color: var(--soft); font-size: .85rem; }

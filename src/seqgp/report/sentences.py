@@ -62,7 +62,7 @@ def about_forecasts(checks: Sequence[Check]) -> list[Sentence]:
     elif inside > 0.95 + margin:
         found = [Sentence(False, f"{base}: the forecasts are wider than they need be: narrow the prior of the noise.")]
     else:
-        found = [Sentence(True, f"{base}: as it should be.")]
+        found = [Sentence(True, f"{base}: no sign of trouble.")]
     shift = float(np.mean(values)) - 0.5
     if abs(shift) > 0.1:
         side = "below" if shift > 0 else "above"
