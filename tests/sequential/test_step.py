@@ -1,0 +1,183 @@
+"""A step with known parameters against what the algorithm targets, in closed form.
+
+Given the draws of the window, each used once, the draws of a step are Gaussian with known mean and covariance; so are
+their errors. Fixed seeds; ``|z| < 4`` for at most 60 numbers a test: a false alarm in 1 of 250.
+"""
+
+import jax
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import seqgp
+from seqgp.sequential.carry import PaperCarry
+from sequences import KNOWN, MEAN, NOISE, SCALE, SPACE, TIME, sampler, snapshots
+
+DRAWS = 4000
+SETTINGS = {"draws": DRAWS, "chains": 4, "warmup": 100, "thin": 5, "updates": seqgp.Plain(sweeps=(15, 0, 1))}
+TIMES = np.array([0.0, 0.2, 0.3, 0.9, 1.0])  # not equidistant
+Y = np.array([0.9, 1.6, 0.2, -0.8, 1.1])
+
+
+def scalar_run(model=KNOWN, carry="paper"):
+    """The latent ``f`` (without the mean) after each of the snapshots at one location."""
+    sequential = sampler(model, carry=carry, **SETTINGS)
+    data = [seqgp.Snapshot(t, np.zeros((1, 1)), [y]) for t, y in zip(TIMES, Y)]
+    state, _ = sequential.init(jax.random.key(0), data[0])
+    found = [state.latent]
+    for i, snapshot in enumerate(data[1:]):
+        state, _ = sequential.step(jax.random.key(1 + i), state, snapshot)
+        found.append(state.latent)
+    return np.stack([np.asarray(latent)[:, 0] - MEAN for latent in found])
+
+
+def recursion():
+    """``m_t = g a m_{t−1} + (1 − g) y_t``, ``P_t = g q + (g a)² P_{t−1}``, ``g = r / (q + r)``."""
+    m, p, r = 0.0, 0.0, NOISE**2
+    for i, y in enumerate(Y - MEAN):
+        a = np.exp(-(TIMES[i] - TIMES[i - 1]) / TIME) if i else 0.0
+        q = SCALE**2 * (1 - a**2)
+        g = r / (q + r)
+        m, p = g * a * m + (1 - g) * y, g * q + (g * a) ** 2 * p
+        yield m, p
+
+
+def kalman():
+    """The exact filter: ``f_{t−1}`` is revised by ``y_t``, too."""
+    m, p, r = 0.0, 0.0, NOISE**2
+    for i, y in enumerate(Y - MEAN):
+        a = np.exp(-(TIMES[i] - TIMES[i - 1]) / TIME) if i else 0.0
+        m, p = a * m, a**2 * p + SCALE**2 * (1 - a**2)
+        g = r / (p + r)
+        m, p = g * m + (1 - g) * y, g * p
+        yield m, p
+
+
+def scalar_scores(draws, moments):
+    m, p = np.array(list(moments)).T
+    first = (draws.mean(1) - m) / np.sqrt(p / DRAWS)
+    second = (draws.var(1) / p - 1) / np.sqrt(2 / DRAWS)
+    return np.abs(np.append(first, second))
+
+
+@pytest.fixture(scope="module")
+def scalar():
+    return scalar_run()
+
+
+def test_scalar_recursion(scalar):
+    assert scalar_scores(scalar, recursion()).max() < 4
+
+
+def test_the_exact_filter_is_another_target(scalar):
+    """The check tells the algorithm's own target from the Kalman filter."""
+    assert scalar_scores(scalar, kalman()).max() > 4
+
+
+def test_start_from_the_conditional_prior():
+    settings = SETTINGS | {"updates": seqgp.Plain(sweeps=(25, 0, 1), start="prior")}
+    data = [seqgp.Snapshot(t, np.zeros((1, 1)), [y]) for t, y in zip(TIMES[:2], Y[:2])]
+    sequential = sampler(KNOWN, **settings)
+    state, _ = sequential.init(jax.random.key(0), data[0])
+    after, _ = sequential.step(jax.random.key(1), state, data[1])
+    draws = np.stack([np.asarray(s.latent)[:, 0] - MEAN for s in (state, after)])
+    assert scalar_scores(draws, list(recursion())[:2]).max() < 4
+
+
+class WithoutMean(PaperCarry):
+    """A mutant: the past is in the covariance of the conditional prior, and not in its mean."""
+
+    def offset(self, shared, window, conditional, z, mean):
+        return 0.0 * conditional.mean(window)
+
+
+VARIANCE_AS_SD = seqgp.Model(
+    kernel=KNOWN.kernel,
+    mean=MEAN,
+    likelihood=seqgp.Likelihood(lambda f, context, noise: dist.Normal(f, noise**2), noise=NOISE, pointwise=True),
+)
+
+
+class _Twice(dist.Normal):
+    """Gaussian data, and the prior of the latent once more."""
+
+    def log_prob(self, value):
+        return super().log_prob(value) - 0.5 * ((self.loc - MEAN) / SCALE) ** 2
+
+
+PRIOR_TWICE = seqgp.Model(
+    kernel=KNOWN.kernel,
+    mean=MEAN,
+    likelihood=seqgp.Likelihood(lambda f, context, noise: _Twice(f, noise), noise=NOISE, pointwise=True),
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "carry"),
+    [(KNOWN, WithoutMean()), (VARIANCE_AS_SD, "paper"), (PRIOR_TWICE, "paper")],
+    ids=["prior mean ignored", "noise variance used as sd", "prior counted twice"],
+)
+def test_mutants_are_caught(model, carry):
+    assert scalar_scores(scalar_run(model, carry), recursion()).max() > 4
+
+
+def covariance(s, x, t, other):
+    distance = ((x[:, None] - other[None]) ** 2).sum(-1)
+    return SCALE**2 * np.exp(-abs(s - t) / TIME - distance / (2 * SPACE**2))
+
+
+def matrix_scores(before, after, snapshot):
+    """z-scores of a step's mean and covariance, given the draws of the window before it."""
+    window, mask = before.window, np.asarray(before.window.mask)
+    known = [(window.times[b], window.x[b, s]) for b, s in np.argwhere(mask)]
+    present = [(snapshot.t, x) for x in snapshot.x]
+
+    def kernel(rows, columns):
+        return np.array([[covariance(s, x[None], t, o[None])[0, 0] for t, o in columns] for s, x in rows])
+
+    cross = kernel(present, known)
+    regression = np.linalg.solve(kernel(known, known) + 1e-8 * SCALE**2 * np.eye(len(known)), cross.T).T
+    prior = kernel(present, present) - regression @ cross.T
+    gain = prior @ np.linalg.inv(prior + NOISE**2 * np.eye(len(prior)))
+    keep = (np.eye(len(prior)) - gain) @ regression
+    past = np.asarray(window.f)[:, mask]
+    mean = keep @ past.mean(0) + gain @ (snapshot.y - MEAN)
+    inner = prior - gain @ prior
+    total = inner + keep @ np.cov(past, rowvar=False, ddof=0) @ keep.T
+    found = np.asarray(after.latent) - MEAN
+    first = (found.mean(0) - mean) / np.sqrt(np.diag(inner) / len(found))
+    spread = np.sqrt((np.outer(np.diag(total), np.diag(total)) + total**2) / len(found))
+    second = (np.cov(found, rowvar=False) - total) / spread
+    return np.abs(np.append(first, second))
+
+
+@pytest.mark.parametrize("tau", [1, 2, 3])
+def test_matrix_recursion(tau):
+    """Five inputs that change with each snapshot, and a window that fills up."""
+    data = snapshots([5] * (tau + 2))
+    sequential = sampler(KNOWN, tau=tau, **(SETTINGS | {"draws": 2000, "updates": seqgp.Plain(sweeps=(40, 0, 1))}))
+    state, _ = sequential.init(jax.random.key(0), data[0])
+    for i, snapshot in enumerate(data[1:]):
+        before = state
+        state, _ = sequential.step(jax.random.key(1 + i), before, snapshot)
+        assert matrix_scores(before, state, snapshot).max() < 4
+    # The window slides: its times are the last ones, and its last latent is the present.
+    np.testing.assert_allclose(state.window.times, [snapshot.t for snapshot in data[-tau:]])
+    np.testing.assert_allclose(state.window.f[:, -1] + MEAN, state.latent)
+    np.testing.assert_array_equal(state.window.x[-1], data[-1].x)
+
+
+def test_each_draw_follows_its_own_window():
+    """``f_t − E[f_t | window, y]`` is white noise, uncorrelated with the window that the draw came from."""
+    data = snapshots([1, 1, 1])
+    sequential = sampler(KNOWN, tau=2, **SETTINGS)
+    state, _ = sequential.init(jax.random.key(0), data[0])
+    state, _ = sequential.step(jax.random.key(1), state, data[1])
+    (s, x0), (t, x1) = [(d.t, d.x) for d in data[:2]]
+    f0, f1 = np.asarray(state.window.f)[:, :, 0].T
+    a = covariance(t, x1, s, x0)[0, 0] / SCALE**2
+    q = SCALE**2 * (1 - a**2)
+    g = NOISE**2 / (q + NOISE**2)
+    white = (f1 - g * a * f0 - (1 - g) * (data[1].y[0] - MEAN)) / np.sqrt(g * q)
+    scores = [white.mean(), (white**2 - 1).mean() / 2**0.5, (white * (f0 - f0.mean()) / f0.std()).mean()]
+    assert np.abs(scores).max() * DRAWS**0.5 < 4
