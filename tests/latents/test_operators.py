@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from seqgp.latents.operators import Kronecker, Triangular, root_with_jitter, solve_lower
+from seqgp.latents.linalg import solve_lower
+from seqgp.latents.operators import Kronecker, Triangular, root_with_jitter
 
 RNG = np.random.default_rng(0)
 

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Key
 
 from seqgp.evaluate import scores
 from seqgp.latents.dense import Dense
-from seqgp.latents.operators import solve_lower
+from seqgp.latents.linalg import cholesky, solve_lower
 from seqgp.latents.protocol import Observe
 from seqgp.models.errors import DataError, ModelError, SamplerError
 from seqgp.models.likelihoods import Gaussian, fill_missing
@@ -98,7 +98,7 @@ def _log_marginals(model: Model, conditioning: Conditioning, each, y, missing):
             half = jax.vmap(conditioning.observe, in_axes=1, out_axes=1)(root.apply(jnp.eye(len(sites))))
             covariance = half @ half.T + noise
         covariance = jnp.where(seen[:, None] & seen[None, :], covariance, jnp.eye(len(y)))
-        chol = jnp.linalg.cholesky(covariance)
+        chol = cholesky(covariance)
         white = solve_lower(chol, residual)
         return -0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(chol))) - 0.5 * jnp.sum(seen) * jnp.log(2 * jnp.pi)
 

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from seqgp.latents.operators import Events, Triangular, root_with_jitter, solve_lower
+from seqgp.latents.linalg import solve_lower
+from seqgp.latents.operators import Events, Triangular, root_with_jitter
 from seqgp.latents.protocol import Observe, Sites
 from seqgp.models.kernels import Parameters, Separable, within
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jax.lax.linalg import cholesky
 from jaxtyping import Array, Bool, Float
 
-from seqgp.latents.operators import Events, Kronecker, root_with_jitter, solve_lower
+from seqgp.latents.linalg import cholesky, solve_lower
+from seqgp.latents.operators import Events, Kronecker, root_with_jitter
 from seqgp.latents.protocol import Observe, Sites
 from seqgp.models.errors import DataError
 from seqgp.models.kernels import Parameters, Separable, within
@@ -99,7 +99,7 @@ def time_conditional(kernel: Separable, geometry: GridGeometry, parameters: Para
     covariance = kernel.time.covariance(geometry.time, within(parameters, "time"))
     known = jnp.append(geometry.known, True)
     covariance = jnp.where(known[:, None] & known[None, :], covariance, jnp.eye(len(known)))
-    root = cholesky(covariance + jitter * jnp.eye(len(known)), symmetrize_input=False)
+    root = cholesky(covariance + jitter * jnp.eye(len(known)))
     tau = len(known) - 1
     weights = solve_lower(root[:tau, :tau], root[tau, :tau], transpose=True)
     return weights, root[tau, tau]

@@ -8,15 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jax.lax.linalg import cholesky, triangular_solve
 from jaxtyping import Array, Bool, Float, Int
 
-
-def solve_lower(root: Float[Array, "n n"], v: Float[Array, "n *k"], transpose: bool = False) -> Float[Array, "n *k"]:
-    """``root⁻¹ v`` for a lower triangular root, or ``root⁻ᵀ v``."""
-    columns = v if v.ndim == 2 else v[:, None]
-    solution = triangular_solve(root, columns, left_side=True, lower=True, transpose_a=transpose)
-    return solution if v.ndim == 2 else solution[:, 0]
+from seqgp.latents.linalg import cholesky, solve_lower
 
 
 class Events(NamedTuple):
@@ -97,7 +91,7 @@ def root_with_jitter(
     n = covariance.shape[0]
 
     def attempt(jitter: float):
-        return cholesky(covariance + jitter * unit * jnp.eye(n), symmetrize_input=False)
+        return cholesky(covariance + jitter * unit * jnp.eye(n))
 
     root = attempt(ladder[0])
     level = jnp.zeros((), int)

@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax.lax.linalg import cholesky
 from jaxtyping import Array, Float, Int
 
-from seqgp.latents.operators import solve_lower
+from seqgp.latents.linalg import cholesky, solve_lower
 
 
 class Block(NamedTuple):
@@ -36,7 +35,7 @@ def condition(mean: Float[Array, "d"], covariance: Float[Array, "d d"], index: n
     inner = covariance[np.ix_(index, index)]
     cross = covariance[np.ix_(index, rest)]
     if len(rest):
-        root_rest = cholesky(covariance[np.ix_(rest, rest)], symmetrize_input=False)
+        root_rest = cholesky(covariance[np.ix_(rest, rest)])
         half = solve_lower(root_rest, cross.T)
         regression = solve_lower(root_rest, half, transpose=True).T
         inner = inner - half.T @ half

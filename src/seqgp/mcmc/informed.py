@@ -13,9 +13,9 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.lax.linalg import cholesky
 from jaxtyping import Array, Float, Key
 
+from seqgp.latents.linalg import cholesky
 from seqgp.mcmc.gaussian import Block, log_normal_density
 from seqgp.mcmc.moves import move_latent, move_parameters
 from seqgp.mcmc.plain import SweepInfo, repeat, tally

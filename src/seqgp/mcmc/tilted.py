@@ -16,10 +16,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jax.lax.linalg import cholesky
 from jaxtyping import Array, Float
 
-from seqgp.latents.operators import Events, solve_lower
+from seqgp.latents.linalg import cholesky, solve_lower
+from seqgp.latents.operators import Events
 from seqgp.latents.protocol import Root
 from seqgp.mcmc.target import Place
 
@@ -73,9 +73,7 @@ def tilt(place: Place, root: Root, quadratic: Quadratic) -> Tilted:
     diagonal = quadratic.factor.ndim == 1
     half = root.pull_diagonal(quadratic.factor) if diagonal else root.pull(quadratic.factor)
     gram = half.T @ half + jnp.eye(half.shape[1], dtype=half.dtype)
-    return retilt(
-        Tilted(place, jnp.zeros_like(place.offset), half, cholesky(gram, symmetrize_input=False)), root, quadratic
-    )
+    return retilt(Tilted(place, jnp.zeros_like(place.offset), half, cholesky(gram)), root, quadratic)
 
 
 def retilt(chart: Tilted, root: Root, quadratic: Quadratic) -> Tilted:

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.lax.linalg import cholesky
 from jaxtyping import Array, Float, Int, Key
 from scipy.special import logsumexp
 
-from seqgp.latents.operators import root_with_jitter, solve_lower
+from seqgp.latents.linalg import cholesky, solve_lower
+from seqgp.latents.operators import root_with_jitter
 from seqgp.models.errors import ModelError
 from seqgp.models.kernels import within
 from seqgp.models.likelihoods import Gaussian
@@ -78,7 +78,7 @@ def observed_distances(model: Model, data: Stack) -> Distances:
 def data_root(model: Model, prior: Float[Array, "m m"], parameters: dict[str, Any]) -> Float[Array, "m m"]:
     """The Cholesky factor of the covariance of the data: latent, jitter and noise."""
     diagonal = model.jitter[0] * parameters["scale"] ** 2 + parameters["noise"] ** 2
-    return cholesky(prior + diagonal * jnp.eye(prior.shape[0]), symmetrize_input=False)
+    return cholesky(prior + diagonal * jnp.eye(prior.shape[0]))
 
 
 def log_marginal(model: Model, data: Stack, between: Distances, parameters: dict[str, Any]) -> Float[Array, ""]:
@@ -102,7 +102,7 @@ def exact_moments(model: Model, data: Stack, parameters: dict[str, Any]) -> Mome
     prior = prior + model.jitter[0] * parameters["scale"] ** 2 * jnp.eye(prior.shape[0])
     cross = prior[:, data.observed]
     seen = cross[data.observed] + parameters["noise"] ** 2 * jnp.eye(data.y.shape[0])
-    root = cholesky(seen, symmetrize_input=False)
+    root = cholesky(seen)
     half = solve_lower(root, cross.T)
     white = solve_lower(root, data.y - parameters["mean"])
     return Moments(parameters["mean"] + half.T @ white, prior - half.T @ half)
@@ -123,7 +123,7 @@ def draw_latent(
     prior = prior + model.jitter[0] * variance * jnp.eye(prior.shape[0])
     cross = prior[:, data.observed]
     noise = parameters["noise"] * jax.random.normal(key_noise, data.y.shape, prior.dtype)
-    seen = cholesky(cross[data.observed] + parameters["noise"] ** 2 * jnp.eye(data.y.shape[0]), symmetrize_input=False)
+    seen = cholesky(cross[data.observed] + parameters["noise"] ** 2 * jnp.eye(data.y.shape[0]))
     residual = data.y - parameters["mean"] - f[data.observed] - noise
     return f + cross @ solve_lower(seen, solve_lower(seen, residual), transpose=True)
 

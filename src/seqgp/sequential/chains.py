@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from seqgp.latents.linalg import cholesky
 from seqgp.mcmc.target import Position, position_at
 from seqgp.models.model import Model
 from seqgp.sequential.engine import compiled, in_threads
@@ -63,7 +64,7 @@ def _begin(setting: Setting, problem: Problem, tuning: Any, lanes: int, keys, z,
 
     def one(key, z, window):
         target = target_of(assembly, window)
-        root = jnp.linalg.cholesky(target.covariance)
+        root = cholesky(target.covariance)
 
         def candidate(key) -> Position:
             key_z, key_nu = jax.random.split(key)

@@ -1,4 +1,4 @@
-"""The maximum a posteriori latent and parameters of one snapshot: the optimiser behind the informed updates, in public."""
+"""The maximum a posteriori latent and parameters of one snapshot: the optimiser behind the informed updates."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.lax.linalg import cholesky
 from jaxtyping import Array, Float
 from scipy.optimize import minimize
 
+from seqgp.latents.linalg import cholesky
 from seqgp.mcmc.gaussian import log_normal_density
 from seqgp.mcmc.informed import Informed, chart_of
 from seqgp.mcmc.target import place_at
@@ -38,15 +38,14 @@ class MapEstimate(NamedTuple):
     converged: bool
     gradient: float  # the largest entry of the gradient at the end
     rounds: int
-    evaluations: int
     message: str
 
 
 def find_map(model: Model, snapshot: Snapshot, latent: Any = "auto") -> MapEstimate:
     """The maximum a posteriori latent and parameters given one snapshot.
 
-    The parameters maximise their posterior in ``z``, the latent integrated out by Laplace's method (exactly, for Gaussian
-    noise); the joint mode of latent and parameters would be of no use, for it explains the noise away. The latent is
+    The parameters maximise their posterior in ``z``, the latent integrated out by Laplace's method (exactly, for
+    Gaussian noise); the joint mode of latent and parameters would be of no use, for it explains the noise away. The latent is
     the most probable one given them. It is found by damped Fisher scoring at fixed parameters, then all together by
     L-BFGS in the coordinates that the surrogate tilts, until neither gains.
 
@@ -58,39 +57,38 @@ def find_map(model: Model, snapshot: Snapshot, latent: Any = "auto") -> MapEstim
     prepare.require_x64()
     prepare.check_snapshot(model, snapshot)
     representation, _ = resolve_latent(latent, model, snapshot)
-    problem, sites = prepare.initial_problem(model, representation, snapshot)
+    problem, _ = prepare.initial_problem(model, representation, snapshot)
     setting = Setting(model, PaperCarry(), Informed())
     choose_updates(setting.updates, setting, problem)
-    z, nu = np.asarray(problem.carried.mean), None
-    best, evaluations, rounds, result, found = -np.inf, 0, 0, None, None
+    z, nu, best = np.asarray(problem.carried.mean), np.zeros(_size(problem)), -np.inf
     for rounds in range(1, ROUNDS + 1):
-        found = _run(_scored, setting, problem, z, np.zeros(_size(problem)) if nu is None else nu)
-        start = np.concatenate([z, np.asarray(_run(_coordinates, setting, problem, z, found.nu, found.surrogate))])
-
-        def objective(vector, surrogate=found.surrogate):
-            value, gradient = _run(_objective, setting, problem, surrogate, vector)
-            return float(value), np.asarray(gradient, dtype=float)
-
-        result = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 200})
-        evaluations += result.nfev + int(found.iterations)
-        z, nu = result.x[: len(z)], np.asarray(_run(_latent, setting, problem, found.surrogate, result.x))
-        if -result.fun - best < SMALL:
+        z, nu, result = _round(setting, problem, z, nu)
+        gain, best = -result.fun - best, -result.fun
+        if gain < SMALL:
             break
-        best = -result.fun
-    assert result is not None
-    level = _run(_level, setting, problem, z, nu)[: len(snapshot.x)]
-    gain_is_small = rounds < ROUNDS or -result.fun - best < SMALL
     return MapEstimate(
-        latent=level,
+        latent=_run(_level, setting, problem, z, nu)[: len(snapshot.x)],
         parameters=model.parameters(jnp.asarray(z)),
         z=jnp.asarray(z),
-        log_density=float(-result.fun),
-        converged=bool(np.isfinite(result.fun)) and gain_is_small,
+        log_density=float(best),
+        converged=bool(np.isfinite(best)) and gain < SMALL,
         gradient=float(np.max(np.abs(result.jac))),
         rounds=rounds,
-        evaluations=evaluations,
         message=str(result.message),
     )
+
+
+def _round(setting: Setting, problem: Problem, z: np.ndarray, nu: np.ndarray):
+    """A surrogate at the parameters reached, then all together in the coordinates that it tilts."""
+    found = _run(_scored, setting, problem, z, nu)
+    start = np.concatenate([z, np.asarray(_run(_coordinates, setting, problem, z, found.nu, found.surrogate))])
+
+    def objective(vector):
+        value, gradient = _run(_objective, setting, problem, found.surrogate, vector)
+        return float(value), np.asarray(gradient, dtype=float)
+
+    result = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    return result.x[: len(z)], np.asarray(_run(_latent, setting, problem, found.surrogate, result.x)), result
 
 
 def _run(function, *args):

@@ -57,7 +57,7 @@ def retune(tuned: Tuned, problem: Problem, warm: Draws) -> Tuned:
         return tuned._replace(tuning=tuning, compile_seconds=tuned.compile_seconds + seconds)
     run, seconds = compiled(_surrogate, setting, problem, z, sites)
     surrogate = jax.tree.map(np.asarray, run())
-    mean, root = _ellipse(warm.z[:, half:].reshape(-1, len(z)), problem, setting.updates)
+    mean, root = _ellipse(np.concatenate(warm.z[:, half:]), problem, setting.updates)
     return tuned._replace(tuning=InformedTuning(surrogate, mean, root), compile_seconds=tuned.compile_seconds + seconds)
 
 

@@ -1,0 +1,86 @@
+"""Cholesky factors and triangular solves that are safe under ``vmap`` in several threads.
+
+The batched LAPACK kernels of jaxlib wait, inside the thread pool that they share with everything else, for other
+threads of the same pool: with few cores and several computations at once all of them wait for each other, for ever.
+Under ``vmap`` these functions therefore go through the lanes one by one; the kernels would do little else.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax.custom_batching import custom_vmap
+from jax.lax import linalg
+from jaxtyping import Array, Float
+
+
+@custom_vmap
+def _factor(matrix):
+    return linalg.cholesky(matrix, symmetrize_input=False)
+
+
+@_factor.def_vmap
+def _factor_lanes(size, batched, matrix):
+    return jax.lax.map(_factor, matrix), True
+
+
+@jax.custom_jvp
+def cholesky(matrix: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """The lower Cholesky factor from the lower triangle of a matrix; NaN where it is not positive definite."""
+    return _factor(matrix)
+
+
+@cholesky.defjvp
+def _cholesky_jvp(primals, tangents):
+    (matrix,), (change,) = primals, tangents
+    root = _factor(matrix)
+    symmetric = jnp.tril(change) + jnp.tril(change, -1).T
+    half = linalg.triangular_solve(root, symmetric, left_side=True, lower=True)
+    inner = linalg.triangular_solve(root, half, left_side=False, lower=True, transpose_a=True)
+    return root, root @ (jnp.tril(inner) - 0.5 * jnp.diag(jnp.diagonal(inner)))
+
+
+def _solve_with(transpose: bool):
+    def raw(root, columns):
+        return linalg.triangular_solve(root, columns, left_side=True, lower=True, transpose_a=transpose)
+
+    @custom_vmap
+    def solve(root, columns):
+        return raw(root, columns)
+
+    @solve.def_vmap
+    def solve_lanes(size, batched, root, columns):
+        root_batched, columns_batched = batched
+        if not root_batched:
+            # One root for all lanes: the lanes are more columns.
+            flat = jnp.moveaxis(columns, 0, -1).reshape(columns.shape[1], -1)
+            solved = solve(root, flat).reshape(columns.shape[1], columns.shape[2], size)
+            return jnp.moveaxis(solved, -1, 0), True
+        if not columns_batched:
+            return jax.lax.map(lambda one: solve(one, columns), root), True
+        return jax.lax.map(lambda pair: solve(*pair), (root, columns)), True
+
+    @jax.custom_jvp
+    def differentiable(root, columns):
+        return solve(root, columns)
+
+    @differentiable.defjvp
+    def jvp(primals, tangents):
+        root, columns = primals
+        root_change, columns_change = tangents
+        solution = solve(root, columns)
+        lower = jnp.tril(root_change)
+        pushed = (lower.T if transpose else lower) @ solution
+        return solution, raw(root, columns_change - pushed)
+
+    return differentiable
+
+
+_solve_plain, _solve_transposed = _solve_with(False), _solve_with(True)
+
+
+def solve_lower(root: Float[Array, "n n"], v: Float[Array, "n *k"], transpose: bool = False) -> Float[Array, "n *k"]:
+    """``root⁻¹ v`` for a lower triangular root, or ``root⁻ᵀ v``."""
+    columns = v if v.ndim == 2 else v[:, None]
+    solution = (_solve_transposed if transpose else _solve_plain)(root, columns)
+    return solution if v.ndim == 2 else solution[:, 0]
