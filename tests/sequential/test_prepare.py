@@ -1,0 +1,103 @@
+"""Padding, and the window beside the present."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import seqgp
+from seqgp.latents.dense import Dense
+from seqgp.sequential.engine import compiled
+from seqgp.sequential.observed import observed_from, padded_size
+from seqgp.sequential.prepare import first_window, step_sites, widen_window
+from seqgp.sequential.settings import divisor_near
+from seqgp.sequential.state import State
+from sequences import KNOWN, snapshots
+
+WHOLE = seqgp.Model(
+    kernel=KNOWN.kernel, likelihood=seqgp.Likelihood(lambda f, context: None)
+)  # not pointwise: sees all of f
+
+
+def test_padded_sizes():
+    """The last size while the data fit it and fill half of it; otherwise a round one, at most a third too large."""
+    assert padded_size(KNOWN, 7, None) == 7
+    assert padded_size(KNOWN, 7, 7) == 7
+    assert padded_size(KNOWN, 6, 10) == 10
+    assert padded_size(WHOLE, 6, 10) == 6
+    for n in range(9, 3000, 7):
+        size = padded_size(KNOWN, n, 8)
+        assert n <= size <= max(n + 8, 4 * n / 3)
+
+
+def test_what_is_padded_is_missing():
+    snapshot = seqgp.Snapshot(0.0, np.zeros((3, 1)), [1.0, np.nan, 3.0], {"rows": np.arange(3.0), "one": 2.0})
+    sites = Dense().sites(snapshot.x, 5)
+    observed = observed_from(KNOWN, snapshot, sites.observe, 5)
+    assert observed.missing.tolist() == [False, True, False, True, True]
+    assert np.isfinite(observed.y).all()
+    assert observed.context["rows"].shape == (5,)
+    assert observed.context["one"].shape == ()
+
+
+def window(tau, size):
+    snapshot = snapshots([size])[0]
+    sites = Dense().sites(snapshot.x, size)
+    f = np.arange(6.0 * size).reshape(6, size)
+    return first_window(tau, snapshot.t, sites, f), snapshot, f
+
+
+def test_the_first_window_knows_one_time():
+    found, snapshot, f = window(3, 4)
+    assert found.times[-1] == snapshot.t
+    assert (np.diff(found.times) > 0).all()
+    assert found.mask.any(axis=1).tolist() == [False, False, True]
+    np.testing.assert_array_equal(found.f[:, -1], f)
+    assert found.f.shape == (6, 3, 4)
+
+
+def test_a_window_grows_and_shrinks_by_padding_only():
+    found, _, _ = window(2, 4)
+    wide = widen_window(found, 7)
+    assert wide.x.shape == (2, 7, 1)
+    assert wide.mask.sum() == found.mask.sum()
+    back = widen_window(wide, 4)
+    for one, two in zip(back, found):
+        np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("model", [KNOWN, WHOLE], ids=["pointwise", "whole"])
+@pytest.mark.parametrize("n", [2, 4, 9])
+def test_sites_and_window_have_the_same_number(model, n):
+    found, _, f = window(2, 4)
+    state = State(0.0, 1, f, {}, jnp.zeros((6, 0)), found, Dense(), "")
+    snapshot = snapshots([n], times=[9.0])[0]
+    sites, wide, size = step_sites(model, state, snapshot)
+    assert len(sites.x) == len(sites.mask) == wide.x.shape[1] == wide.f.shape[2]
+    assert sites.mask.sum() == n
+    np.testing.assert_array_equal(sites.x[sites.mask], snapshot.x)
+    seen = sites.observe(jnp.arange(float(len(sites.x))))
+    assert len(seen) == size
+    np.testing.assert_array_equal(seen[:n], np.arange(n))
+    if model is WHOLE:
+        assert size == n
+
+
+def test_divisors():
+    assert divisor_near(1000, 4) == 4
+    assert divisor_near(7, 4) in (1, 7)
+    assert all(n % divisor_near(n, 5) == 0 for n in range(1, 200))
+
+
+def test_a_compiled_function_is_kept_by_shape_and_setting():
+    traced = []
+
+    def scaled(factor, x):
+        traced.append(factor)
+        return factor * x
+
+    for factor, x in [(2.0, np.ones(3)), (2.0, np.zeros(3)), (3.0, np.ones(3)), (2.0, np.ones(4))]:
+        run, _ = compiled(scaled, factor, x)
+        np.testing.assert_array_equal(run(), factor * x)
+    assert traced == [2.0, 3.0, 2.0]
+    assert isinstance(run(), jax.Array)
