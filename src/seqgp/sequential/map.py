@@ -45,9 +45,9 @@ def find_map(model: Model, snapshot: Snapshot, latent: Any = "auto") -> MapEstim
     """The maximum a posteriori latent and parameters given one snapshot.
 
     The parameters maximise their posterior in ``z``, the latent integrated out by Laplace's method (exactly, for
-    Gaussian noise); the joint mode of latent and parameters would be of no use, for it explains the noise away. The latent is
-    the most probable one given them. It is found by damped Fisher scoring at fixed parameters, then all together by
-    L-BFGS in the coordinates that the surrogate tilts, until neither gains.
+    Gaussian noise); the joint mode of latent and parameters would be of no use, for it explains the noise away. The
+    latent is the most probable one given them. It is found by damped Fisher scoring at fixed parameters, then all
+    together by L-BFGS in the coordinates that the surrogate tilts, until neither gains.
 
     Args:
         model: the model; its likelihood must be one that JAX can differentiate.
@@ -61,11 +61,11 @@ def find_map(model: Model, snapshot: Snapshot, latent: Any = "auto") -> MapEstim
     setting = Setting(model, PaperCarry(), Informed())
     choose_updates(setting.updates, setting, problem)
     z, nu, best = np.asarray(problem.carried.mean), np.zeros(_size(problem)), -np.inf
-    for rounds in range(1, ROUNDS + 1):
+    rounds, gain, result = 0, np.inf, None
+    while gain > SMALL and rounds < ROUNDS:
         z, nu, result = _round(setting, problem, z, nu)
-        gain, best = -result.fun - best, -result.fun
-        if gain < SMALL:
-            break
+        gain, best, rounds = -result.fun - best, -result.fun, rounds + 1
+    assert result is not None
     return MapEstimate(
         latent=_run(_level, setting, problem, z, nu)[: len(snapshot.x)],
         parameters=model.parameters(jnp.asarray(z)),
