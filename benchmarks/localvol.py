@@ -15,7 +15,8 @@ from scipy.linalg import get_lapack_funcs
 from threadpoolctl import threadpool_limits
 
 from seqgp.apps.localvol import Plan, plan_quotes, quote_prices
-from seqgp.apps.localvol.solver import implicit_matrices, local_volatility
+from seqgp.apps.localvol.march import implicit_matrices
+from seqgp.apps.localvol.solver import local_volatility
 
 Line = tuple[str, float, float | None]
 

@@ -121,7 +121,7 @@ def quantlib_prices(ql, sigma, spot, rate, dividend, maturities, strikes):
 def test_random_surfaces_are_free_of_static_arbitrage(seed):
     """Monotone and convex in strike, increasing in maturity at fixed moneyness, to rounding."""
     rng = np.random.default_rng(seed)
-    shape, spread = [(2, 20), (5, 5), (8, 24)][seed % 3], [0.1, 0.2, 0.3, 0.5][seed % 4]
+    shape, spread = [(2, 20), (5, 5), (8, 24)][seed % 3], [0.1, 0.2, 0.5, 0.8][seed % 4]
     knots = np.geomspace(0.05, 3, shape[0]), np.linspace(-1, 1, shape[1])
     values = np.exp(rng.normal(np.log(0.25), spread, shape))
     strikes = np.exp(np.linspace(-1.2, 1.2, 241))
@@ -198,13 +198,14 @@ def test_runs_under_jit_vmap_and_grad():
     strikes = np.linspace(0.8, 1.2, 5)
 
     def price(level):
-        return call_prices(lambda T, y: level - 0.1 * y, [0.5, 1.0], strikes)
+        return call_prices(lambda T, y: level - 0.1 * y, [0.5, 1.0], strikes, grid=GridSize(33, 16))
 
     levels = jnp.array([0.15, 0.2, 0.3])
     batch = jax.jit(jax.vmap(price))(levels)
     np.testing.assert_allclose(batch, jnp.stack([price(v) for v in levels]), rtol=1e-12)
-    assert np.all(np.isfinite(jax.jit(jax.jacrev(price))(0.2)))
-    assert np.all(jax.jit(jax.jacfwd(price))(0.2) > 0)
+    vega = jax.jit(jax.jacfwd(price))(0.2)
+    assert np.all(vega > 0)
+    np.testing.assert_allclose(jax.jit(jax.grad(lambda v: price(v).sum()))(0.2), vega.sum(), rtol=1e-10)
 
 
 def test_strikes_and_forwards_may_be_traced():

@@ -10,13 +10,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 from numpy.typing import ArrayLike
 
 from seqgp.apps.localvol.grid import Grid, GridSize, build_grid
 from seqgp.apps.localvol.interpolation import NEIGHBOURS, convex_cubic, first_neighbour
+from seqgp.apps.localvol.march import convex_time_values, time_values
 from seqgp.apps.localvol.surface import Surface, knot_weights
 
 Volatility = Surface | Callable[[Array, Array], Array]
@@ -62,7 +62,7 @@ def call_prices(
 def _call_rows(grid: Grid, sigma, step: Int[Array, "rows"], k: Float[Array, "rows strikes"]):
     """Calls over `D F`: a row for each of the given steps, at its own moneyness."""
     nodes = jnp.exp(grid.y)
-    calls = time_values(grid, sigma)[step] + jnp.maximum(1 - nodes, 0.0)
+    calls = convex_time_values(grid, sigma)[step] + jnp.maximum(1 - nodes, 0.0)
     around = first_neighbour(nodes, k)[..., None] + np.arange(NEIGHBOURS)
     u = convex_cubic(nodes[around], calls[np.arange(k.shape[0])[:, None, None], around], k)
     return jnp.where((k > nodes[0]) & (k < nodes[-1]), u, jnp.maximum(1 - k, 0.0))
@@ -140,26 +140,30 @@ def plan_quotes(
     return Plan(mesh, step, node, k, around, payoff, scale, in_time, in_strike)
 
 
-def quote_prices(plan: Plan, sigma: Volatility | Float[Array, "steps nodes"]) -> Float[Array, "quotes"]:
+def quote_prices(
+    plan: Plan, sigma: Volatility | Float[Array, "steps nodes"], convex: bool = False
+) -> Float[Array, "quotes"]:
     """Prices of the planned quotes under a local volatility.
 
     Args:
         plan: of `plan_quotes`.
         sigma: a function of `(T, y)`, a `Surface`, or the values at `plan.grid.times` and `plan.grid.y`.
+        convex: rule out butterfly arbitrage even where the volatility changes by an order of magnitude from node to
+            node, as `call_prices` does; at three times the cost under `vmap`.
     """
-    return _quote_prices(plan, local_volatility(plan.grid, sigma))
+    march = convex_time_values if convex else time_values
+    return _quotes_from(plan, march(plan.grid, local_volatility(plan.grid, sigma)))
 
 
 @jax.jit
-def _quote_prices(plan: Plan, sigma: Float[Array, "steps nodes"]) -> Float[Array, "quotes"]:
-    history = time_values(plan.grid, sigma)
+def _quotes_from(plan: Plan, history: Float[Array, "steps nodes"]) -> Float[Array, "quotes"]:
     values = history[plan.step[:, None], plan.node[:, None] + np.arange(NEIGHBOURS)] + plan.payoff
     return convex_cubic(plan.around, values, plan.moneyness) * plan.scale
 
 
-def knot_prices(plan: Plan, values: Float[Array, "a b"]) -> Float[Array, "quotes"]:
+def knot_prices(plan: Plan, values: Float[Array, "a b"], convex: bool = False) -> Float[Array, "quotes"]:
     """Prices of the planned quotes under `Surface(*knots, values)`, its interpolation being part of the plan."""
-    return quote_prices(plan, jnp.exp(plan.in_time @ jnp.log(values) @ plan.in_strike.T))
+    return quote_prices(plan, jnp.exp(plan.in_time @ jnp.log(values) @ plan.in_strike.T), convex)
 
 
 def local_volatility(grid: Grid, sigma: Volatility | Float[Array, "steps nodes"]) -> Float[Array, "steps nodes"]:
@@ -170,43 +174,6 @@ def local_volatility(grid: Grid, sigma: Volatility | Float[Array, "steps nodes"]
         return jnp.asarray(sigma)
     pointwise = jax.vmap(jax.vmap(sigma, (None, 0)), (0, None))
     return pointwise(jnp.asarray(grid.times), jnp.asarray(grid.y))
-
-
-@jax.jit
-def time_values(grid: Grid, sigma: Float[Array, "steps nodes"]) -> Float[Array, "steps nodes"]:
-    """Time value `u − (1 − k)^+` after each step, at all nodes.
-
-    A step solves `(P − h δ² D) w = δ² u` for the curvature `w`, with `D = ½ σ² k²`, the second difference `δ²` and the
-    compact average `P` that makes it of fourth order, and adds `h D w` (damped) or `2 h D w` (Crank–Nicolson) to `u`.
-    `P` is drawn towards the identity where `h D` is too small for the matrix to be an M-matrix, which keeps the
-    curvature positive: prices are convex in strike and increase with maturity.
-    """
-    lower, middle, upper, diffusion = implicit_matrices(grid, sigma)
-
-    def step(value, row):
-        low, mid, high, gain = row
-        rise, fall = value[2:] - value[1:-1], value[:-2] - value[1:-1]
-        curvature = grid.below * fall + grid.above * rise + grid.payoff_curvature
-        w = lax.linalg.tridiagonal_solve(low, mid, high, curvature[:, None])[:, 0]
-        value = value + jnp.pad(gain * w, 1)
-        return value, value
-
-    rows = (lower, middle, upper, grid.gains[:, None] * diffusion)
-    return lax.scan(step, jnp.asarray(grid.start), rows, unroll=2)[1]
-
-
-def implicit_matrices(grid: Grid, sigma: Float[Array, "steps nodes"]):
-    """Diagonals of `P − h δ² D` for every step, and `h D`, at the interior nodes."""
-    diffusion = 0.5 * jnp.exp(2 * grid.y) * grid.half_steps[:, None] * sigma**2
-    left, inner, right = diffusion[:, :-2], diffusion[:, 1:-1], diffusion[:, 2:]
-    left, right = (grid.below / grid.compact_below) * left, (grid.above / grid.compact_above) * right
-    blend = jnp.minimum(1.0, jnp.minimum(left, right))
-    # The outermost nodes keep the payoff: no curvature there, hence no entry.
-    edge = np.arange(inner.shape[1])
-    lower = (blend - left) * jnp.where(edge > 0, grid.compact_below, 0.0)
-    upper = (blend - right) * jnp.where(edge < edge[-1], grid.compact_above, 0.0)
-    middle = 1 - blend * (grid.compact_below + grid.compact_above) + (grid.below + grid.above) * inner
-    return lower, middle, upper, inner
 
 
 def _pad(values: np.ndarray, size: int | None) -> np.ndarray:
