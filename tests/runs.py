@@ -26,7 +26,7 @@ def sampler(draws=20, **more):
     return seqgp.SequentialSampler(model(), draws=draws, **(settings | more))
 
 
-def snapshots(count=len(TIMES), n=5):
+def snapshots(count=6, n=5):
     x = np.random.default_rng(0).random((n, 2))
     return [
         seqgp.Snapshot(t, x, np.sin(3 * x[:, 0] + t) + 0.1 * np.random.default_rng(i).normal(size=n))

@@ -6,9 +6,9 @@ import arviz_stats
 import numpy as np
 import pytest
 import xarray as xr
-from runs import key, sampler, snapshots
 
 import seqgp
+from runs import key, sampler, snapshots
 from seqgp.io.export import export_run
 
 

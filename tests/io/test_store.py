@@ -10,12 +10,13 @@ import sys
 import jax
 import numpy as np
 import pytest
-from runs import key, model, sampler, same, snapshots
 
 import seqgp
+from runs import key, model, same, sampler, snapshots
 from seqgp.io import files
 from seqgp.io.errors import DamagedError
 from seqgp.io.lock import locked
+from seqgp.io.serialise import encode
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,7 @@ def test_keep_leaves_summaries_of_the_rest(made, tmp_path):
     assert first.path.stat().st_size < full.path.stat().st_size
     np.testing.assert_array_equal(first.summary.latent, full.summary.latent)
     with pytest.raises(seqgp.StoreError, match="only the summary of step 1"):
-        first.state  # noqa: B018
+        first.state
     assert store.check() == []
 
 
@@ -241,11 +242,9 @@ def test_nothing_read_is_unpickled(folder):
         with np.load(path, allow_pickle=False) as archive:
             for name in archive.files:
                 archive[name]
+    objects = {"a": np.array([object()], dtype=object)}
     with pytest.raises(seqgp.StoreError, match="array of Python objects"):
-        files_with = seqgp.Snapshot(0.7, np.ones((1, 2)), [1.0], {"a": np.array([object()], dtype=object)})
-        from seqgp.io.serialise import encode
-
-        encode(tuple(files_with), "snapshot", {})
+        encode(objects, "snapshot", {})
 
 
 def _edit(folder, change):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ from scipy.interpolate import griddata
 from scipy.spatial import QhullError
 
 from seqgp.io.history import History, Moment
-from seqgp.plots.style import BAND, COLOUR, WIDE_BAND, graph_objects
+from seqgp.plots.style import BAND, COLOUR, WIDE_BAND, graph_objects, label
 
 MAP_POINTS, LINE_POINTS = 400, 1000  # that are drawn, at most
 LATTICE, COARSE = 80, 48  # cells of a map along each side; of a map that moves
@@ -48,8 +47,8 @@ def field_traces(history: History, moment: Moment, limits: Limits, lattice: int 
 
 def field_layout(history: History, limits: Limits) -> dict[str, Any]:
     """Titles and ranges."""
-    names = [html.escape(name) for name in history.inputs]
-    value = html.escape(history.value)
+    names = [label(name) for name in history.inputs]
+    value = label(history.value)
     if len(limits.x) == 2:
         (a, b), (c, d) = limits.x
         pad_x, pad_y = 0.04 * (b - a), 0.04 * (d - c)
@@ -105,9 +104,9 @@ def _map(history: History, moment: Moment, limits: Limits, lattice: int) -> list
             if np.isnan(moment.y[i])
             else f"<br>datum: {moment.y[i]:.4g}"
         )
-        text.append(f"<b>{html.escape(names[i])}</b><br>latent: {mean[i]:.4g} ± {sd[i]:.2g}{datum}")
+        text.append(f"<b>{label(names[i])}</b><br>latent: {mean[i]:.4g} ± {sd[i]:.2g}{datum}")
     colour = {"colorscale": "Viridis", "cmin": limits.low, "cmax": limits.high}
-    title = {"text": html.escape(history.value), "side": "top"}
+    title = {"text": label(history.value), "side": "top"}
     marker = {"size": 9, "color": _short(mean[chosen]), "line": {"width": 1, "color": "white"}, **colour}
     return [
         _surface(moment, limits, lattice, colourbar={"title": title, "thickness": 12}),
@@ -149,7 +148,7 @@ def _surface(moment: Moment, limits: Limits, lattice: int, colourbar: dict[str, 
 def _by_location(moment: Moment) -> list[Any]:
     go = graph_objects()
     chosen = np.unique(np.linspace(0, len(moment.x) - 1, min(len(moment.x), MAP_POINTS)).astype(int))
-    names = [html.escape(moment.labels[i]) if moment.labels else str(i) for i in chosen]
+    names = [label(moment.labels[i]) if moment.labels else str(i) for i in chosen]
     middle = moment.summary.row("50%")[chosen]
     error = {
         "type": "data",

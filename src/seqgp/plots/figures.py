@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from seqgp.io.checks import Check
 from seqgp.io.history import History, history_of
 from seqgp.io.summary import STATISTICS
 from seqgp.plots.field import COARSE, field_layout, field_traces, frame_limits
-from seqgp.plots.style import BAND, COLOUR, GREY, WIDE_BAND, figure, graph_objects
+from seqgp.plots.style import BAND, COLOUR, GREY, WIDE_BAND, figure, graph_objects, label
 
 FRAMES = 60  # of the slider, at most: evenly spread over the steps
 
@@ -43,7 +42,7 @@ def evolution(source: Any, frames: int = FRAMES) -> Any:
     result.frames = made
     at_once = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
     steps = [{"label": name, "method": "animate", "args": [[name], at_once]} for name in names]
-    prefix = f"{html.escape(history.time)} = "
+    prefix = f"{label(history.time)} = "
     slider = {
         "active": len(steps) - 1,
         "currentvalue": {"prefix": prefix, "font": {"size": 14, "color": "#222222"}},
@@ -74,7 +73,7 @@ def parameters(source: Any) -> Any:
     found = history.parameters()
     columns = 2 if len(found) > 1 else 1
     rows = -(-len(found) // columns)
-    titles = [html.escape(name) for name in found]
+    titles = [label(name) for name in found]
     result = make_subplots(rows=rows, cols=columns, subplot_titles=titles)
     for i, values in enumerate(found.values()):
         for trace in _bands(history.times(), values):
@@ -109,7 +108,7 @@ def coverage(source: Any, checks: Sequence[Check]) -> Any:
     result = figure(traces, height=280)
     for wanted in (0.5, 0.95):
         result.add_hline(y=wanted, line_color=GREY, line_width=1, line_dash="dot")
-    return result.update_yaxes(title="share inside", range=[0, 1.03]).update_xaxes(title=html.escape(history.time))
+    return result.update_yaxes(title="share inside", range=[0, 1.03]).update_xaxes(title=label(history.time))
 
 
 def scores(source: Any, checks: Sequence[Check]) -> Any:
@@ -122,7 +121,7 @@ def scores(source: Any, checks: Sequence[Check]) -> Any:
             x=times, y=[c.log_score for c in checks], name="log score a datum (high is good)", line_color="#c26a1b"
         ),
     ]
-    return figure(traces, height=280).update_xaxes(title=html.escape(history.time))
+    return figure(traces, height=280).update_xaxes(title=label(history.time))
 
 
 def diagnostics(source: Any) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import html
 from typing import Any
 
 from seqgp.models.errors import SeqgpError
 
 COLOUR, GREY = "#1f5a8c", "#777777"
 BAND, WIDE_BAND = "rgba(31,90,140,0.32)", "rgba(31,90,140,0.14)"
+LONGEST = 40  # letters of a name in a figure
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 
 
@@ -18,6 +20,12 @@ def graph_objects() -> Any:
     except ImportError as error:
         raise SeqgpError("figures need Plotly: pip install 'seqgp[plots]'") from error
     return go
+
+
+def label(text: str) -> str:
+    """Text from data for a figure: its markup is shown, not obeyed, and it is cut where it would fill the figure."""
+    short = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return html.escape(short, quote=False)  # Plotly does not know the entities of quotes
 
 
 def figure(traces: list[Any], base: Any = None, **layout: Any) -> Any:

@@ -21,7 +21,8 @@ p { margin: .4rem 0; } .soft { color: var(--soft); font-size: .92rem; }
 .facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.2rem, 1fr)); gap: .6rem; margin: 1rem 0; }
 .facts div { border: 1px solid var(--line); border-radius: 8px; padding: .5rem .7rem; }
 .facts b { display: block; font-size: 1.15rem; overflow-wrap: anywhere; }
-.facts span { color: var(--soft); font-size: .85rem; }
+.facts span { color: var(--soft); font-size: .85rem; overflow-wrap: anywhere; }
+.facts div { min-width: 0; }
 ul.findings { list-style: none; padding: 0; margin: .6rem 0; }
 ul.findings li { padding: .35rem .7rem; margin: .35rem 0; border-left: 4px solid var(--good); background: #f5faf6;
   overflow-wrap: anywhere; }

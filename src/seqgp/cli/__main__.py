@@ -1,0 +1,5 @@
+"""``python -m seqgp.cli``."""
+
+from seqgp.cli import main
+
+main()

@@ -1,0 +1,33 @@
+"""A run that its parent kills: `python killed.py FOLDER CACHE PAUSE`. Every sync takes a while, to be hit in it."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import jax
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_compilation_cache_dir", sys.argv[2])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+jax.config.update("jax_disable_most_optimizations", True)
+
+import seqgp  # noqa: E402
+from runs import key, sampler, snapshots  # noqa: E402
+
+sync, pause = os.fsync, float(sys.argv[3])
+
+
+def slow_sync(descriptor: int) -> None:
+    """As on a slow disk."""
+    time.sleep(pause)
+    sync(descriptor)
+
+
+os.fsync = slow_sync
+print("ready", flush=True)
+seqgp.run(sampler(), snapshots(), key(), store=sys.argv[1], keep=3)
+print("finished", flush=True)

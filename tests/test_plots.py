@@ -1,0 +1,82 @@
+"""Figures for notebooks: of a run in memory or a store, for one, two and three inputs."""
+
+import numpy as np
+import pytest
+
+import seqgp
+from runs import model
+from seqgp import plots
+from seqgp.io.checks import Check
+from seqgp.io.history import History, Moment
+from seqgp.io.summary import Summary
+from seqgp.sequential.state import Info, Window
+
+
+def info(step):
+    nothing = {"noise": 1.01}
+    return Info(step * 0.1, step, 1.0, 0.0, {}, nothing, {"noise": 90.0}, {}, 2, 0, {}, -1.0, ())
+
+
+def history(dimension, steps=5, n=12, labels=None, origin=None):
+    rng = np.random.default_rng(0)
+    moments = []
+    for step in range(1, steps + 1):
+        x = rng.random((n, dimension))
+        parameters = {"noise": np.sort(rng.random(7)), "space.lengthscale": rng.random((7, dimension))}
+        summary = Summary(np.sort(rng.random((7, n)), axis=0), parameters)
+        moments.append(Moment(0.1 * step, x, rng.random(n), labels, summary, info(step)))
+    return History(moments, "made up", [f"x{d}" for d in range(dimension)], "y", "t", origin, "days")
+
+
+CHECKS = [Check(0.1 * i, np.linspace(0.05, 0.95, 10), 0.5, 0.9, 0.2, -1.0) for i in range(2, 6)]
+
+
+@pytest.mark.parametrize("dimension, kind", [(1, "scatter"), (2, "heatmap"), (3, "scatter")])
+def test_field_and_evolution(dimension, kind):
+    past = history(dimension)
+    assert plots.field(past).data[0].type == kind
+    moving = plots.evolution(past)
+    assert len(moving.frames) == len(moving.layout.sliders[0].steps) == 5
+    assert len(plots.evolution(past, frames=3).frames) == 3
+    np.testing.assert_allclose(moving.frames[0].data[-1].y[:3], _last(past, dimension)[:3], rtol=1e-6)
+
+
+def _last(past, dimension):
+    moment = past.moments[0]
+    if dimension == 2:
+        return moment.x[:, 1]
+    return moment.y[np.argsort(moment.x[:, 0])] if dimension == 1 else moment.y
+
+
+def test_parameters_over_time():
+    past = history(2)
+    assert list(past.parameters()) == ["noise", "space.lengthscale[0]", "space.lengthscale[1]"]
+    middle = plots.parameter(past, "noise").data[-1]
+    np.testing.assert_allclose(middle.y, [m.summary.parameters["noise"][4] for m in past.moments])
+    assert len(plots.parameters(past).data) == 9
+    with pytest.raises(KeyError, match="no parameter 'nose'"):
+        plots.parameter(past, "nose")
+
+
+def test_checks_and_diagnostics():
+    past = history(1)
+    assert plots.calibration(CHECKS).data[0].y == pytest.approx(np.ones(10), abs=1e-12)
+    assert plots.coverage(past, CHECKS).data[1].y == (0.9,) * 4
+    assert plots.scores(past, CHECKS).data[0].y == (0.2,) * 4
+    assert plots.diagnostics(past).data[0].y == (90.0,) * 5
+
+
+def test_names_are_escaped_and_dates_are_dates():
+    past = history(2, labels=["<b>A</b>"] * 12, origin="2024-02-28T00:00:00")
+    assert "&lt;b&gt;A" in plots.field(past).data[1].text[0]
+    assert str(plots.parameter(past, "noise").data[-1].x[0]).startswith("2024-02-28T02:24")
+
+
+def test_a_run_in_memory():
+    rng = np.random.default_rng(1)
+    window = Window(np.zeros(1), np.zeros((1, 3, 2)), np.ones((1, 3), bool), rng.random((9, 1, 3)))
+    state = seqgp.State(0.0, 1, rng.random((9, 3)), {"noise": rng.random(9)}, rng.random((9, 1)), window, None, "")
+    snapshot = seqgp.Snapshot(0.0, rng.random((3, 2)), rng.random(3))
+    run = seqgp.Run(state, [info(1)], snapshot, model())
+    assert plots.field(run).data[1].type == "scatter"
+    assert plots.parameter(run, "noise").data[0].error_y.array is not None

@@ -1,0 +1,123 @@
+"""The report in a browser: no error in its console, figures drawn, the slider moves the field, text is text."""
+
+import os
+import re
+import shutil
+
+import jax
+import numpy as np
+import pytest
+
+import seqgp
+from runs import key, sampler, snapshots
+from seqgp.io.tables import Labelled
+from seqgp.report import report
+
+MARKUP = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script><b>bold</b>"
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """The report of a run whose title, columns and stations are markup."""
+    folder = tmp_path_factory.mktemp("report")
+    jax.config.update("jax_disable_most_optimizations", True)
+    data = [
+        Labelled(s.t, s.x, np.where(np.arange(5) == 3, np.nan, s.y), None, [f"{MARKUP}{i}" for i in range(5)])
+        for s in snapshots(4)
+    ]
+    configuration = {
+        "data": {"inputs": [f"east {MARKUP}", "north"], "value": f"ozone {MARKUP}", "time": f"day {MARKUP}"},
+        "run": {"title": f"Ozone {MARKUP}"},
+    }
+    run = seqgp.run(sampler(), data, key(), store=folder / "run", configuration=configuration, keep=3)
+    yield report(run, folder / "report.html")
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def test_one_file_small_and_from_nowhere_else(page):
+    text = page.read_text()
+    assert page.stat().st_size < 6_000_000
+    assert text.count("plotly.js v") == 1
+    outside = re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
+    assert not re.findall(r'(?:src|href)="(?!data:)', outside)
+    assert "<img" not in outside
+
+
+def test_it_says_what_matters(page):
+    text = page.read_text()
+    for part in ("The latent function now", "Its evolution", "Parameters", "forecasts", "Diagnostics", "Settings"):
+        assert part in text
+    assert "forecast interval" in text
+
+
+@pytest.fixture(scope="module")
+def browser():
+    webdriver = pytest.importorskip("selenium.webdriver")
+    binary, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
+    if binary is None or driver is None:
+        pytest.skip("no Chromium here: `apt-get install chromium chromium-driver` (or `make browser`)")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for argument in ("--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1200,900"):
+        options.add_argument(argument)
+    if os.geteuid() == 0:
+        options.add_argument("--no-sandbox")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    found = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield found
+    found.quit()
+
+
+@pytest.fixture(scope="module")
+def opened(browser, page):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    browser.get(page.as_uri())
+    WebDriverWait(browser, 30).until(lambda b: b.execute_script("return document.body.dataset.drawn"))
+    return browser
+
+
+def test_it_opens_without_an_error_and_draws_all_figures(opened):
+    assert opened.get_log("browser") == []
+    places = opened.find_elements("css selector", ".figure")
+    assert len(places) >= 9
+    drawn = opened.execute_script(
+        "return [...document.querySelectorAll('.figure')].map(f => f.querySelectorAll('svg.main-svg').length)"
+    )
+    assert min(drawn) >= 1
+
+
+def test_markup_is_shown_as_text(opened):
+    assert opened.title == f"Ozone {MARKUP}"
+    assert opened.find_element("tag name", "h1").text == f"Ozone {MARKUP}"
+    assert opened.find_elements("css selector", "img[src=x]") == []
+    axis = opened.find_element("css selector", "#figure-1 .xtitle").text
+    assert axis == f"east {MARKUP}"[:39] + "…"
+
+
+def test_the_slider_moves_the_field(opened):
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    shown = "return document.querySelector('#figure-2').data[1].text[0]"
+    label = "return document.querySelector('#figure-2 .slider-label').textContent"
+    before, at = opened.execute_script(shown), opened.execute_script(label)
+    rail = opened.find_element("css selector", "#figure-2 .slider-rail-touch-rect")
+    opened.execute_script("arguments[0].scrollIntoView({block: 'center'})", rail)
+    ActionChains(opened).move_to_element_with_offset(rail, -int(rail.rect["width"] * 0.4), 0).click().perform()
+    WebDriverWait(opened, 10).until(lambda b: b.execute_script(shown) != before)
+    assert opened.execute_script(label) != at
+    assert at.endswith("0.3")
+
+
+@pytest.mark.parametrize("width", [360, 768])
+def test_nothing_is_wider_than_a_phone(opened, width):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    size = {"width": width, "height": 800, "deviceScaleFactor": 2, "mobile": True}
+    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        wide = "return document.documentElement.scrollWidth"
+        WebDriverWait(opened, 10).until(lambda b: b.execute_script(wide) <= width)
+    finally:
+        opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
