@@ -137,7 +137,8 @@ def gaussian_posterior(model: Model, snapshots: Sequence[Snapshot], parameters: 
         parameters: every parameter by name, in natural units (``model.parameters(z)``).
     """
     require_gaussian(model, "gaussian_posterior")
-    moments = exact_moments(model, stack(snapshots), parameters)
+    run, _ = compiled(exact_moments, model, stack(snapshots), parameters)
+    moments: Moments = run()
     found, start = [], 0
     for snapshot in snapshots:
         block = slice(start, start + len(snapshot.x))

@@ -1,0 +1,60 @@
+"""The Kalman filter and smoother are Gaussian process regression, done in the order of time."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import seqgp
+from seqgp.reference import gaussian_posterior, kalman_filter, kalman_smoother
+from seqgp.reference.marginal import log_marginal, observed_distances, stack
+
+
+def sequence(missing=0.3, steps=6, n=4, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(size=(n, 2))
+    times = np.cumsum(rng.uniform(0.1, 0.6, size=steps))
+    y = np.where(rng.uniform(size=(steps, n)) < missing, np.nan, rng.normal(size=(steps, n)))
+    return [seqgp.Snapshot(t=t, x=x, y=row) for t, row in zip(times, y)]
+
+
+def model(time):
+    kernel = seqgp.Separable(time, seqgp.Matern32(0.5), 1.3)
+    return seqgp.Model(kernel, seqgp.Gaussian(0.4), mean=0.2, jitter=1e-10)
+
+
+@pytest.mark.parametrize(
+    "time", [seqgp.Matern12(0.7), seqgp.Matern32(0.7), seqgp.Matern52(0.7)], ids=lambda k: type(k).__name__
+)
+def test_filter_and_smoother_are_exact(time):
+    known, snapshots = model(time), sequence()
+    parameters = known.parameters(jnp.zeros(0))
+    filtered, smoothed = kalman_filter(known, snapshots), kalman_smoother(known, snapshots)
+    everything = gaussian_posterior(known, snapshots, parameters)
+    for t in (0, 2, 5):
+        exact = gaussian_posterior(known, snapshots[: t + 1], parameters)[-1]
+        np.testing.assert_allclose(filtered.mean[t], exact.mean, atol=1e-7)
+        np.testing.assert_allclose(filtered.covariance[t], exact.covariance, atol=1e-7)
+        np.testing.assert_allclose(smoothed.mean[t], everything[t].mean, atol=1e-6)
+        np.testing.assert_allclose(smoothed.covariance[t], everything[t].covariance, atol=1e-6)
+    data = stack(snapshots)
+    evidence = log_marginal(known, data, observed_distances(known, data), parameters)
+    assert filtered.log_likelihood == pytest.approx(float(evidence), abs=1e-6)
+
+
+def test_a_time_without_data_is_predicted():
+    snapshots = sequence(missing=0.0)
+    blank = snapshots[-1]._replace(y=np.full(4, np.nan))
+    filtered = kalman_filter(model(seqgp.Matern12(0.7)), [*snapshots[:-1], blank])
+    weight = np.exp(-(snapshots[-1].t - snapshots[-2].t) / 0.7)
+    np.testing.assert_allclose(filtered.mean[-1] - 0.2, weight * (filtered.mean[-2] - 0.2), rtol=1e-10)
+
+
+def test_what_the_filter_cannot_do_is_said():
+    snapshots = sequence()
+    with pytest.raises(seqgp.ModelError, match="Markov time kernel"):
+        kalman_filter(model(seqgp.SquaredExponential(1.0)), snapshots)
+    with pytest.raises(seqgp.ModelError, match=r"time\.lengthscale have priors"):
+        kalman_filter(model(seqgp.Matern12(seqgp.ScaledSigmoid(0, 1))), snapshots)
+    moved = seqgp.Snapshot(t=9.0, x=snapshots[0].x + 1, y=snapshots[0].y)
+    with pytest.raises(seqgp.DataError, match=r"same x at every time.*9\.0"):
+        kalman_filter(model(seqgp.Matern12(0.7)), [*snapshots, moved])
