@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 LATENT ?= knots
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test lint unit calibrate bench experiments clean
+.PHONY: help env demo test lint unit browser kill calibrate bench experiments clean
 
 help:  ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,8 +29,17 @@ lint: $(VENV)/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-unit: $(VENV)/ready
+unit: $(VENV)/ready browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+browser:  # for the tests of the report; without it they are skipped
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	    apt-get -qq update >/dev/null 2>&1 && apt-get -qq install -y chromium chromium-driver >/dev/null 2>&1; } || \
+	  echo "no Chromium here: the report is not tested in a browser (apt-get install chromium chromium-driver)"
+
+kill: $(VENV)/ready  ## kill a run 30 times at random, resume it, and compare the draws bit for bit
+	SEQGP_KILLS=30 $(BIN)/python -m pytest -s tests/io/test_kill.py
 
 clean:  ## remove the environment and everything that was generated
 	rm -rf $(VENV) build dist out .pytest_cache .ruff_cache
