@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 LATENT ?= knots
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test lint unit browser kill calibrate bench experiments clean
+.PHONY: help env demo test lint unit browser kill calibrate accuracy bench clean
 
 help:  ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -19,8 +19,8 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	@touch $@
 
-demo: $(VENV)/ready  ## the regression of the paper at full size: table and figures
-	$(BIN)/python -m experiments.regression
+demo: $(VENV)/ready  ## the regression of the paper at full size: table and figures (LATENT=dense for the exact one)
+	$(BIN)/python -m experiments.regression --latent $(LATENT)
 
 test: lint unit  ## all tests, ruff and pyright
 
@@ -40,6 +40,15 @@ browser:  # for the tests of the report; without it they are skipped
 
 kill: $(VENV)/ready  ## kill a run 30 times at random, resume it, and compare the draws bit for bit
 	SEQGP_KILLS=30 $(BIN)/python -m pytest -s tests/io/test_kill.py
+
+calibrate: $(VENV)/ready  ## simulation-based calibration at full length, up to an hour: docs/calibration.md
+	$(BIN)/python -m experiments.calibration
+
+accuracy: $(VENV)/ready  ## each carry against the exact posterior, over simulated data sets
+	$(BIN)/python -m experiments.accuracy
+
+bench: $(VENV)/ready  ## ratios against peers and against the floor, about 10 minutes
+	$(BIN)/python -m benchmarks
 
 clean:  ## remove the environment and everything that was generated
 	rm -rf $(VENV) build dist out .pytest_cache .ruff_cache

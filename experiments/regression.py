@@ -148,7 +148,7 @@ def figure_2(steps: list[Step], truth: Truth):
         plt.Line2D([], [], color="C3", marker=".", ls=""),
     ]
     labels = ["latent ±2 sd", "data ±2 sd", "true latent", "data"]
-    axis.legend(handles, labels, ncols=4, loc="lower center", fontsize=8, frameon=False)
+    figure.legend(handles, labels, ncols=4, loc="outside upper center", fontsize=9, frameon=False)
     return figure
 
 

@@ -57,8 +57,8 @@ def _gaussian(observed: Observed, size: int):
     """Of unit noise: ``H = W'W`` and ``b = W'y``."""
     if observed.summary is not None:
         return _psd_root(jnp.asarray(observed.summary.gram)), jnp.asarray(observed.summary.weighted)
-    seen = ~observed.missing
-    return _to_sites(observed, seen * 1.0, size), _to_sites(observed, jnp.where(seen, observed.y, 0.0), size)
+    ones = jnp.where(observed.missing, 0.0, jnp.ones_like(observed.y))
+    return _to_sites(observed, ones, size), _to_sites(observed, ones * observed.y, size)
 
 
 def _to_sites(observed: Observed, values: Float[Array, "N"], size: int) -> Float[Array, "S"]:
