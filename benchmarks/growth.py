@@ -1,0 +1,119 @@
+"""How cost grows: with the number of points, with the window, and (not at all) with time."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from experiments.simulate import regression_model
+
+import seqgp
+from benchmarks.lines import Line, exponent, in_own_process, main, on_one_core
+from benchmarks.problems import SEED, knots, start_of, step_of
+
+
+class Sizes(NamedTuple):
+    """Points a snapshot, with the draws to time them by; windows; steps of the long run."""
+
+    dense: tuple[tuple[int, int], ...] = ((200, 100), (400, 50), (800, 20), (1600, 5), (3200, 2))
+    knots: tuple[tuple[int, int], ...] = ((1000, 200), (10_000, 200), (100_000, 200))
+    taus: tuple[int, ...] = (1, 2, 3, 4)
+    window: tuple[int, int] = (200, 50)
+    steps: int = 2000
+    late: int = 500
+    early: int = 20
+
+
+QUICK = Sizes(((20, 24), (40, 24)), ((100, 24), (200, 24)), (1, 2), (20, 24), steps=60, late=40, early=20)
+
+
+def lines(quick: bool = False) -> list[Line]:
+    """Rows of the table."""
+    sizes = QUICK if quick else Sizes()
+    return [*on_one_core(exponents, sizes), *in_own_process(long_run, sizes)]
+
+
+def exponents(sizes: Sizes) -> list[Line]:
+    """Fitted slopes of seconds per draw."""
+    points, draws = sizes.window
+    return [
+        _line("dense: exponent of time in N", sizes.dense, seqgp.Dense(), 3.0),
+        _line("knots: exponent of time in N", sizes.knots, knots(), 1.1),
+        _slope(
+            "dense: exponent of time in tau",
+            {tau: per_draw(points, draws, seqgp.Dense(), tau) for tau in sizes.taus},
+            3.0,
+        ),
+    ]
+
+
+def _line(name: str, sizes: tuple[tuple[int, int], ...], latent: Any, goal: float) -> Line:
+    return _slope(name, {n: per_draw(n, draws, latent) for n, draws in sizes}, goal)
+
+
+def _slope(name: str, seconds: dict[int, float], goal: float) -> Line:
+    each = ", ".join(f"{size}: {1e3 * value:.3g}" for size, value in seconds.items())
+    return Line(name, exponent(list(seconds), list(seconds.values())), goal, "<=", f"ms a draw: {each}")
+
+
+def snapshot_of(rng: np.random.Generator, t: float, n: int) -> seqgp.Snapshot:
+    """Points of a moving surface on the unit square."""
+    x = rng.random((n, 2))
+    return seqgp.Snapshot(t, x, np.sin(3 * x[:, 0] + t) * x[:, 1] + 0.5 + 0.3 * rng.standard_normal(n))
+
+
+def per_draw(n: int, draws: int, latent: Any, tau: int = 1) -> float:
+    """Seconds per draw of a plain step to ``n`` points.
+
+    The first snapshot is small, to be quick: the step pads its window to the new snapshot's size, and costs the same.
+    """
+    rng = np.random.default_rng(SEED)
+    start = start_of(regression_model(), [snapshot_of(rng, 0.0, 16), snapshot_of(rng, 0.05, n)], draws, latent, tau)
+    step = step_of(start, chains=1, warmup=0)
+    if n <= 1000:
+        step()
+    return step().seconds / draws
+
+
+def long_run(sizes: Sizes) -> list[Line]:
+    """Time and peak memory of a long sequence from a generator."""
+    rng = np.random.default_rng(SEED)
+    snapshots = (snapshot_of(rng, 0.05 * i, 20) for i in range(sizes.steps))
+    sampler = seqgp.SequentialSampler(regression_model(), draws=40, warmup=50, carry="paper", updates="plain")
+    seconds, peaks = [], {}
+    sequence = seqgp.steps(sampler, snapshots, key=jax.random.key(SEED), progress=False)
+    for number, (_, info) in enumerate(sequence, start=1):
+        seconds.append(info.seconds)
+        if number in (sizes.early, sizes.steps):
+            peaks[number] = _peak_megabytes()
+    around = 4
+    first = float(np.median(seconds[2 : 3 + 2 * around]))
+    late = float(np.median(seconds[sizes.late - around : sizes.late + around + 1]))
+    return [
+        Line(
+            f"time of step {sizes.late} over step 5",
+            late / first,
+            1.1,
+            "<=",
+            f"{1e3 * late:.0f} ms, {1e3 * first:.0f} ms",
+        ),
+        Line(
+            f"peak memory after {sizes.steps} steps over {sizes.early}",
+            peaks[sizes.steps] / peaks[sizes.early],
+            1.05,
+            "<=",
+            f"{peaks[sizes.steps]:.0f} MB, {peaks[sizes.early]:.0f} MB",
+        ),
+    ]
+
+
+def _peak_megabytes() -> float:
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+if __name__ == "__main__":
+    main(lines, "growth")

@@ -1,0 +1,82 @@
+"""What several modules measure on: the paper's regression, its start, and how a step or an initial sample is timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+from experiments.simulate import regression_data, regression_model
+
+import seqgp
+from benchmarks.lines import smallest_ess
+
+UNIT_SQUARE = ((0.0, 1.0), (0.0, 1.0))
+SEED = 1
+
+
+class Start(NamedTuple):
+    """A model after its first snapshot, and the snapshots that follow."""
+
+    model: seqgp.Model
+    state: seqgp.State
+    following: list[seqgp.Snapshot]
+    latent: Any
+
+
+def knots(nodes: int = 12) -> seqgp.Knots:
+    """A square of knots on the unit square."""
+    return seqgp.Knots(nodes=(nodes, nodes), domain=UNIT_SQUARE)
+
+
+def paper_start(n: int, draws: int, latent: Any = None, tau: int = 1, steps: int = 2) -> Start:
+    """The paper's regression after its first snapshot, sampled with informed updates."""
+    model = regression_model()
+    snapshots = regression_data(SEED, n, steps).snapshots
+    return start_of(model, snapshots, draws, latent, tau)
+
+
+def start_of(
+    model: seqgp.Model, snapshots: list[seqgp.Snapshot], draws: int, latent: Any = None, tau: int = 1
+) -> Start:
+    """Any sequence after its first snapshot."""
+    latent = latent or seqgp.Dense()
+    sampler = seqgp.SequentialSampler(
+        model, draws=draws, tau=tau, warmup=100, latent=latent, updates="informed", carry="paper"
+    )
+    state, _ = sampler.init(jax.random.key(SEED), snapshots[0])
+    return Start(model, state, snapshots[1:], latent)
+
+
+def step_of(start: Start, updates: Any = "plain", carry: Any = "paper", **settings: Any) -> Callable[[], seqgp.Info]:
+    """The step to the next snapshot, always with the same key: what it cost."""
+    tau = len(start.state.window.times)
+    sampler = seqgp.SequentialSampler(
+        start.model, start.state.draws, tau, latent=start.latent, updates=updates, carry=carry, **settings
+    )
+    return lambda: sampler.step(jax.random.key(SEED), start.state, start.following[0])[1]
+
+
+class Rate(NamedTuple):
+    """Draws of ours, and how many were effective."""
+
+    state: seqgp.State
+    ess: float  # the smallest over all parameters and latent values
+    seconds: float  # everything but compilation: tuning, warm-up, draws, diagnostics
+    updates: str
+
+    @property
+    def per_second(self) -> float:
+        """Effective draws per second."""
+        return self.ess / self.seconds
+
+
+def initial_rate(model: seqgp.Model, snapshot: seqgp.Snapshot, turns: int = 1, **settings: Any) -> Rate:
+    """The initial sample, the faster of some turns, after a first one that may have compiled (where there are two)."""
+    sampler = seqgp.SequentialSampler(model, **settings)
+    rates = []
+    for turn in range(turns):
+        state, info = sampler.init(jax.random.key(turn), snapshot)
+        ess = smallest_ess(info.chains, state.z, state.latent)
+        rates.append(Rate(state, ess, info.seconds, info.settings["updates"]))
+    return max(rates[1:] or rates, key=lambda rate: rate.per_second)
