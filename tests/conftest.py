@@ -5,7 +5,7 @@ import pytest
 
 jax.config.update("jax_enable_x64", True)
 
-CORE = {"models", "latents", "mcmc", "sequential", "statistical"}
+CORE = {"models", "latents", "mcmc", "sequential"}
 STRICT = {  # in these tests, and elsewhere
     "jax_numpy_dtype_promotion": ("strict", "standard"),
     "jax_numpy_rank_promotion": ("raise", "allow"),

@@ -164,6 +164,13 @@ def test_a_covariance_that_cannot_be_factored_is_rejected_and_counted():
         assert (np.asarray(state.parameters["space.knob"]) > -1 / 3).all()  # four equal correlations
 
 
+def test_one_draw_has_no_moments(run):
+    state = run[0][0]
+    one = state._replace(z=state.z[:1], window=state.window._replace(f=state.window.f[:1]))
+    with pytest.raises(seqgp.SamplerError, match="no covariance of the parameters to carry; use draws >= 2"):
+        moments_of_z(small.MODEL, one)
+
+
 def test_progress_is_reported():
     heard = []
     sampler(KNOWN).init(jax.random.key(0), DATA[0], progress=heard.append)

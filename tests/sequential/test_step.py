@@ -11,7 +11,7 @@ import pytest
 
 import seqgp
 from seqgp.sequential.carry import PaperCarry
-from sequences import KNOWN, MEAN, NOISE, SCALE, SPACE, TIME, sampler, snapshots
+from sequences import KNOWN, MEAN, NOISE, SCALE, TIME, covariance, matrix_scores, sampler, snapshots
 
 DRAWS = 4000
 SETTINGS = {"draws": DRAWS, "chains": 4, "warmup": 100, "thin": 5, "updates": seqgp.Plain(sweeps=(15, 0, 1))}
@@ -119,36 +119,6 @@ PRIOR_TWICE = seqgp.Model(
 )
 def test_mutants_are_caught(model, carry):
     assert scalar_scores(scalar_run(model, carry), recursion()).max() > 4
-
-
-def covariance(s, x, t, other):
-    distance = ((x[:, None] - other[None]) ** 2).sum(-1)
-    return SCALE**2 * np.exp(-abs(s - t) / TIME - distance / (2 * SPACE**2))
-
-
-def matrix_scores(before, after, snapshot):
-    """z-scores of a step's mean and covariance, given the draws of the window before it."""
-    window, mask = before.window, np.asarray(before.window.mask)
-    known = [(window.times[b], window.x[b, s]) for b, s in np.argwhere(mask)]
-    present = [(snapshot.t, x) for x in snapshot.x]
-
-    def kernel(rows, columns):
-        return np.array([[covariance(s, x[None], t, o[None])[0, 0] for t, o in columns] for s, x in rows])
-
-    cross = kernel(present, known)
-    regression = np.linalg.solve(kernel(known, known) + 1e-8 * SCALE**2 * np.eye(len(known)), cross.T).T
-    prior = kernel(present, present) - regression @ cross.T
-    gain = prior @ np.linalg.inv(prior + NOISE**2 * np.eye(len(prior)))
-    keep = (np.eye(len(prior)) - gain) @ regression
-    past = np.asarray(window.f)[:, mask]
-    mean = keep @ past.mean(0) + gain @ (snapshot.y - MEAN)
-    inner = prior - gain @ prior
-    total = inner + keep @ np.cov(past, rowvar=False, ddof=0) @ keep.T
-    found = np.asarray(after.latent) - MEAN
-    first = (found.mean(0) - mean) / np.sqrt(np.diag(inner) / len(found))
-    spread = np.sqrt((np.outer(np.diag(total), np.diag(total)) + total**2) / len(found))
-    second = (np.cov(found, rowvar=False) - total) / spread
-    return np.abs(np.append(first, second))
 
 
 @pytest.mark.parametrize("tau", [1, 2, 3])

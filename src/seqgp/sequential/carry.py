@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from seqgp.latents.protocol import Conditional, Root
+from seqgp.models.errors import SamplerError
 from seqgp.models.model import Model
 from seqgp.sequential.state import State
 
@@ -77,6 +78,8 @@ def moments_of_z(model: Model, state: State) -> tuple[np.ndarray, np.ndarray]:
     z = np.asarray(state.z)
     if z.shape[1] == 0:
         return prior_mean, prior_covariance
+    if len(z) < 2:
+        raise SamplerError("step: a state of 1 draw has no covariance of the parameters to carry; use draws >= 2")
     mean = z.mean(axis=0)
     # A trace of the prior keeps the covariance regular with fewer draws than parameters.
     covariance = np.atleast_2d(np.cov(z, rowvar=False)) + 1e-9 * prior_covariance
