@@ -96,7 +96,7 @@ def _gauss_newton(likelihood: Likelihood, observed: Observed, sites, parameters)
 def _psd_root(matrix: Float[Array, "S S"]) -> Float[Array, "S S"]:
     """``F`` with ``F F'`` the positive part of a symmetric matrix."""
     values, vectors = jnp.linalg.eigh(0.5 * (matrix + matrix.T))
-    return vectors * jnp.sqrt(jnp.maximum(values, 0.0))
+    return vectors * jnp.sqrt(jnp.maximum(values, 0.0))[None, :]
 
 
 def log_precision(
