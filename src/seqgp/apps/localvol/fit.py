@@ -1,0 +1,202 @@
+"""A sequence of days: each is predicted, then learnt from."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
+
+import seqgp
+from seqgp.apps.localvol.density import log_densities
+from seqgp.apps.localvol.forwards import ForwardCurve
+from seqgp.apps.localvol.model import DEGREES, LocalVolatility
+from seqgp.apps.localvol.posterior import SurfaceDraws, central, price_draws, volatility_draws
+from seqgp.apps.localvol.quotes import Quotes
+from seqgp.apps.localvol.scores import QuoteDraws
+from seqgp.apps.localvol.solver import plan_quotes
+from seqgp.apps.localvol.surface import Surface
+
+BEYOND = 0.05  # how far smiles reach past the outermost quotes, in log-moneyness relative to their range
+
+
+class DayFit(NamedTuple):
+    """A day after its update.
+
+    Attributes:
+        date: the quote date.
+        quotes: those learnt from.
+        snapshot: the same as data of the model.
+        state: draws of the posterior.
+        info: of the sampler.
+        forecast: the day as predicted before its update, by expiration; None on the first day.
+    """
+
+    date: pd.Timestamp
+    quotes: Quotes
+    snapshot: seqgp.Snapshot
+    state: seqgp.State
+    info: seqgp.Info
+    forecast: pd.DataFrame | None
+
+    @property
+    def flagged(self) -> list[pd.Timestamp]:
+        """Expirations that did not fit what the days before had led to expect."""
+        if self.forecast is None:
+            return []
+        return [date for date, row in self.forecast.iterrows() if row["flagged"] and isinstance(date, pd.Timestamp)]
+
+
+class LocalVolFit:
+    """Local volatility, day after day.
+
+    Args:
+        model: knots, priors and noise.
+        draws: how many draws to keep of each day.
+        seed: of the random numbers.
+        **settings: of `seqgp.SequentialSampler`, such as `chains`, `warmup`, `updates`.
+    """
+
+    def __init__(self, model: LocalVolatility, draws: int = 1000, seed: int = 0, **settings: Any):
+        self.model = model
+        self.sampler = seqgp.SequentialSampler(
+            model.model, draws=draws, **({"updates": "informed", "carry": "joint"} | settings)
+        )
+        self.days: list[DayFit] = []
+        self._key = jax.random.key(seed)
+
+    @property
+    def last(self) -> DayFit:
+        """The last day."""
+        if not self.days:
+            raise ValueError("nothing has been fitted yet: call update(day) first")
+        return self.days[-1]
+
+    @property
+    def state(self) -> seqgp.State:
+        """The draws of the last day."""
+        return self.last.state
+
+    def update(self, day: Quotes) -> DayFit:
+        """Predict the quotes of a day, then learn from them."""
+        snapshot = self.model.snapshot(day)
+        key = jax.random.fold_in(self._key, len(self.days))
+        if self.days:
+            forecast = self.forecast(day).by_expiration()
+            state, info = self.sampler.step(key, self.state, snapshot)
+        else:
+            forecast = None
+            state, info = self.sampler.init(key, snapshot)
+        self.days.append(DayFit(day.dates[0], day, snapshot, state, info, forecast))
+        return self.last
+
+    def forecast(self, day: Quotes) -> QuoteDraws:
+        """Draws of the quotes of a later day, from what is known now."""
+        snapshot = self.model.snapshot(day)
+        key_latent, key_noise = jax.random.split(jax.random.fold_in(self._key, 10**6 + len(self.days)))
+        predicted = seqgp.predict(
+            key_latent, self.model.model, self.state, self.model.x, snapshot.t, context=snapshot.context
+        )
+        return self._quote_draws(key_noise, day, predicted.f, self.state)
+
+    def quote_draws(self, quotes: Quotes | None = None, state: seqgp.State | None = None) -> QuoteDraws:
+        """Model prices and new quotes under the posterior: of the day's own quotes, or of others of the same day."""
+        state = self.state if state is None else state
+        day = self._day_of(state).quotes if quotes is None else quotes
+        key = jax.random.fold_in(self._key, 2 * 10**6 + state.step)
+        return self._quote_draws(key, day, state.latent, state)
+
+    def table(self, quotes: Quotes | None = None, probability: float = 0.95) -> pd.DataFrame:
+        """By expiration: RMSE in bp of implied volatility, share inside bid-ask, coverage."""
+        return self.quote_draws(quotes).by_expiration(probability)
+
+    def surface(self, state: seqgp.State | None = None) -> SurfaceDraws:
+        """The draws of the local-volatility surface."""
+        state = self.state if state is None else state
+        parameters = jax.vmap(self.model.model.parameters)(jnp.asarray(state.z))
+        spread = float(np.sqrt(np.mean(np.square(parameters["scale"])) + np.var(parameters["mean"])))
+        curve = ForwardCurve.from_table(self._day_of(state).quotes.forwards)
+        knots = (self.model.maturities, self.model.log_moneyness)
+        return SurfaceDraws(*knots, self.model.values(state.latent), spread, curve)
+
+    def smiles(self, points: int = 41, probability: float = 0.95, maturities: ArrayLike | None = None) -> pd.DataFrame:
+        """Implied volatility with bands, over the strikes of each expiration (or of given maturities)."""
+        places = self._smile_places(points, maturities)
+        T, K, F, D, call = (places[n].to_numpy() for n in ("maturity", "strike", "forward", "discount", "is_call"))
+        model = self.model
+        plan = plan_quotes(
+            T, K, F, D, call, model.grid, model.volatility, knots=(model.maturities, model.log_moneyness)
+        )
+        prices = price_draws(plan, model.values(self.state.latent))
+        draws = volatility_draws(places.assign(option_type=np.where(call, "C", "P")), prices)
+        low, high = central(draws, probability)
+        return places.assign(mean=draws.mean(axis=0), low=low, high=high).drop(columns="is_call")
+
+    def map_draw(self) -> int:
+        """The index of the draw with the highest posterior density, latent and parameters together."""
+        return int(np.argmax(log_densities(self.model.model, self.last.snapshot, self.state)))
+
+    def map_surface(self) -> Surface:
+        """The surface of the draw with the highest posterior density."""
+        return self.model.surface(jnp.asarray(self.state.latent)[self.map_draw()])
+
+    def parameters(self) -> pd.DataFrame:
+        """Each parameter on each day: mean, sd and the central 95 %; the level as a volatility, `softplus(mu)`."""
+        rows = []
+        for day in self.days:
+            for name, draws in flat_parameters(day.state).items():
+                low, high = central(draws, 0.95)
+                rows.append((day.date, name, draws.mean(), draws.std(), low, high))
+        return pd.DataFrame(rows, columns=pd.Index(["quote_date", "parameter", "mean", "sd", "low", "high"]))
+
+    def to_datatree(self) -> Any:
+        """The last day for ArviZ."""
+        infos = [day.info for day in self.days]
+        return seqgp.to_datatree(seqgp.Run(self.state, infos, self.last.snapshot, self.model.model))
+
+    def _quote_draws(self, key, day: Quotes, level: Float[Array, "draws n"], state: seqgp.State) -> QuoteDraws:
+        prices = price_draws(self.model.plan(day), self.model.values(level))
+        noise = np.asarray(jax.vmap(self.model.model.parameters)(jnp.asarray(state.z))["noise"])
+        robust = self.model.robust
+        drawn = jax.random.t(key, DEGREES, prices.shape) if robust else jax.random.normal(key, prices.shape)
+        return QuoteDraws(day.table, prices, prices + noise[:, None] * self.model.units(day) * np.asarray(drawn))
+
+    def _day_of(self, state: seqgp.State) -> DayFit:
+        for day in self.days:
+            if day.state.t == state.t:
+                return day
+        raise ValueError(f"the state at t = {state.t:g} is not of a day of this fit")
+
+    def _smile_places(self, points: int, maturities: ArrayLike | None) -> pd.DataFrame:
+        table = self.last.quotes.table
+        curve = ForwardCurve.from_table(self.last.quotes.forwards)
+        if maturities is None:
+            slices = [(g["maturity"].iloc[0], g["log_moneyness"]) for _, g in table.groupby("expiration")]
+        else:
+            slices = [(T, table["log_moneyness"]) for T in np.atleast_1d(np.asarray(maturities, float))]
+        parts = []
+        for T, y in slices:
+            reach = BEYOND * (y.max() - y.min())
+            at = np.linspace(y.min() - reach, y.max() + reach, points)
+            forward = float(curve.forward(T)[0])
+            part = {"maturity": T, "log_moneyness": at, "strike": forward * np.exp(at), "forward": forward}
+            parts.append(pd.DataFrame(part | {"discount": float(curve.discount(T)[0]), "is_call": at >= 0}))
+        return pd.concat(parts, ignore_index=True)
+
+
+def flat_parameters(state: seqgp.State) -> dict[str, Float[np.ndarray, "draws"]]:
+    """The parameters one by one, the level as a volatility."""
+    found: dict[str, np.ndarray] = {}
+    for name, values in state.parameters.items():
+        draws = np.asarray(values)
+        if name == "mean":
+            found["level"] = np.logaddexp(draws, 0.0)
+        elif draws.ndim == 1:
+            found[name] = draws
+        else:
+            found |= {f"{name}[{i}]": column for i, column in enumerate(draws.T)}
+    return found

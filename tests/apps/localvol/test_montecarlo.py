@@ -1,0 +1,62 @@
+"""Payoffs along paths: closed forms, and where the uncertainty of a price comes from."""
+
+import jax
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from seqgp.apps.localvol import ForwardCurve, SurfaceDraws, barrier, black_price, digital, price_payoff, vanilla
+
+CURVE = ForwardCurve(np.array([0.5, 1.0]), 100 * np.exp([0.01, 0.02]), np.exp([-0.015, -0.03]))
+KEY = jax.random.key(0)
+
+
+def flat(volatilities):
+    values = np.asarray(volatilities)[:, None, None] * np.ones((1, 2, 2))
+    return SurfaceDraws(np.array([0.1, 1.0]), np.array([-1.0, 1.0]), values, 1.0, CURVE)
+
+
+def test_vanilla_and_digital_against_black():
+    """Within four standard errors: a false alarm in 16,000."""
+    surface, T, K = flat([0.2] * 20), 0.75, 105.0
+    forward, discount = CURVE.forward(T)[0], CURVE.discount(T)[0]
+    call = price_payoff(KEY, surface, vanilla(K), T, paths=2000, steps=8)
+    assert abs(call.mean - float(black_price(0.2, T, K, forward, discount))) < 4 * call.standard_error
+    root = 0.2 * np.sqrt(T)
+    exact = discount * norm.cdf(np.log(forward / K) / root - root / 2)
+    paid = price_payoff(KEY, surface, digital(K), T, paths=2000, steps=8)
+    assert abs(paid.mean - exact) < 4 * paid.standard_error
+
+
+def test_in_and_out_make_a_vanilla():
+    surface = flat([0.25] * 4)
+    parts = [
+        price_payoff(KEY, surface, payoff, 0.5, paths=500, steps=20).draws
+        for payoff in (barrier(100, 120, "up-and-out"), barrier(100, 120, "up-and-in"), vanilla(100))
+    ]
+    np.testing.assert_allclose(parts[0] + parts[1], parts[2])
+    assert np.all(parts[0] < parts[2])
+
+
+def test_a_known_surface_leaves_only_the_error_of_the_paths():
+    price = price_payoff(KEY, flat([0.2] * 400), digital(110.0), 0.5, paths=100, steps=4)
+    assert price.parameter_sd < 0.4 * price.path_sd
+    assert price.standard_error == pytest.approx(price.path_error, rel=0.15)
+
+
+def test_the_parameters_share_does_not_depend_on_the_number_of_paths():
+    """Half the draws at 15 %, half at 25 %: the sd over surfaces is half the difference of the two prices."""
+    surface = flat([0.15, 0.25] * 200)
+    forward, discount = CURVE.forward(0.5)[0], CURVE.discount(0.5)[0]
+    low, high = (float(black_price(v, 0.5, 100.0, forward, discount)) for v in (0.15, 0.25))
+    found = [price_payoff(KEY, surface, vanilla(100.0), 0.5, paths=n, steps=4) for n in (100, 1000)]
+    for price in found:
+        assert price.parameter_sd == pytest.approx((high - low) / 2, rel=0.1)
+    assert found[1].path_sd == pytest.approx(found[0].path_sd / 10**0.5, rel=0.1)
+    naive = np.std(found[0].draws)
+    assert naive > 1.05 * found[0].parameter_sd  # what is not taken apart is too large
+
+
+def test_unknown_barriers_are_named():
+    with pytest.raises(ValueError, match="kind = 'sideways'"):
+        barrier(100, 120, "sideways")
