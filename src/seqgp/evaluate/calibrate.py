@@ -19,7 +19,8 @@ from threadpoolctl import threadpool_limits
 
 from seqgp.evaluate.simulate import Simulation, check_sampling, default_design, simulate
 from seqgp.evaluate.uniformity import RANKS, chi_square, holm, plot_ranks
-from seqgp.latents.operators import root_with_jitter, solve_lower
+from seqgp.latents.linalg import solve_lower
+from seqgp.latents.operators import root_with_jitter
 from seqgp.latents.protocol import Observe
 from seqgp.mcmc.gaussian import log_normal_density
 from seqgp.models.errors import ModelError, SamplerError

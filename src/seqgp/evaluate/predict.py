@@ -182,12 +182,15 @@ class Prediction(eqx.Module):
 
     def _log_densities(self, y: np.ndarray) -> np.ndarray:
         filled, _ = fill_missing(y)
+        run, _ = compiled(_log_densities, self._model, self._context, self.f, self._parameters, filled)
+        return np.asarray(run())
 
-        def one(level, parameters):
-            distribution = self._model.likelihood.distribution(level, self._context, parameters)
-            return distribution.log_prob(jnp.asarray(filled))
 
-        return np.asarray(jax.jit(jax.vmap(one))(self.f, self._parameters))
+def _log_densities(model: Model, context: Any, level, parameters, y):
+    def one(level, parameters):
+        return model.likelihood.distribution(level, context, parameters).log_prob(y)
+
+    return jax.vmap(one)(level, parameters)
 
 
 def predict(
@@ -253,20 +256,25 @@ def _conditioning(state: State, x: np.ndarray, t: float) -> Conditioning:
 
 def _data(key, model: Model, level, context, parameters) -> Array:
     """New data for each draw of the level."""
-    if context is not None:
-        context = jax.tree.map(jnp.asarray, context)
-
-    def one(key, level, parameters):
-        distribution = model.likelihood.distribution(level, context, parameters)
-        if not isinstance(distribution, dist.Distribution):
-            raise ModelError(f"likelihood returned {type(distribution).__name__}, expected a NumPyro distribution")
-        return jnp.asarray(distribution.sample(key), float)
-
     keys = jax.random.split(key, len(level))
     try:
-        return jax.jit(jax.vmap(one))(keys, level, parameters)
+        run, _ = compiled(_sample_data, model, context, keys, level, parameters)
     except (TypeError, KeyError) as error:
         raise DataError(
             f"predict: the likelihood failed at the new inputs ({type(error).__name__}: {error}); "
             "pass the context that it needs there, predict(…, context=…)"
         ) from error
+    return run()
+
+
+def _sample_data(model: Model, context: Any, keys, level, parameters):
+    def one(inputs):
+        key, level, parameters = inputs
+        distribution = model.likelihood.distribution(level, context, parameters)
+        if not isinstance(distribution, dist.Distribution):
+            raise ModelError(f"likelihood returned {type(distribution).__name__}, expected a NumPyro distribution")
+        return jnp.asarray(distribution.sample(key), float)
+
+    # One by one where the likelihood may be a solver; all at once where it is pointwise, and cheap.
+    batch = level.shape[0] if model.likelihood.pointwise else None
+    return jax.lax.map(one, (keys, level, parameters), batch_size=batch)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from jaxtyping import Array, Key
 
+from seqgp.evaluate.ahead import Forecaster
 from seqgp.io.step import Step, digest
 from seqgp.io.store import Store, Writer
 from seqgp.models.errors import DataError, SamplerError
@@ -53,6 +54,7 @@ def run(
     keep: int | None = None,
     store: str | Path | Store | None = None,
     configuration: dict[str, Any] | None = None,
+    forecast: bool = True,
 ) -> Run:
     """Sample after each snapshot in turn.
 
@@ -69,22 +71,26 @@ def run(
         progress: whether to show a progress bar; by default where the output is a terminal.
         keep: how many of the last steps to keep: whole on disk (older ones become summaries), and as infos in memory.
         store: the folder of the run.
+        forecast: whether each snapshot is predicted before it is used, and the prediction's scores noted in the info.
         configuration: with a new store, anything (JSON) to remember in its manifest.
     """
     current = _Current(snapshots)
     if store is None:
         if key is None:
             raise SamplerError("run: key is missing; pass key=jax.random.key(0), say")
-        done = loop.run(sampler, current, key, state, callbacks, progress, keep)
+        ahead = Forecaster(sampler.model) if forecast else None
+        done = loop.run(sampler, current, key, state, callbacks, progress, keep, ahead)
         return Run(done.state, done.infos, current.snapshot, sampler.model)
     if state is not None:
         raise SamplerError("run: state and store exclude each other; a store goes on from its own last step")
     place = store if isinstance(store, Store) else Store(store)
     with place.writing(sampler, key, keep, configuration) as writer:
-        return _stored(sampler, current, callbacks, progress, keep, writer)
+        return _stored(sampler, current, callbacks, progress, keep, writer, forecast)
 
 
-def _stored(sampler, current: _Current, callbacks: Any, progress: bool | None, keep: int | None, writer: Writer) -> Run:
+def _stored(
+    sampler, current: _Current, callbacks: Any, progress: bool | None, keep: int | None, writer: Writer, forecast: bool
+) -> Run:
     store, last = writer.store, writer.last()
     called: list[Any] = [callbacks] if callable(callbacks) else list(callbacks)
 
@@ -95,7 +101,9 @@ def _stored(sampler, current: _Current, callbacks: Any, progress: bool | None, k
     before = None if last is None else last.state
     if last is not None:
         current.skip(list(store), last)
-    done = loop.run(sampler, current, store.manifest.random_key(), before, [save, *called], progress, keep)
+    ahead = Forecaster(sampler.model, [info.scores for info in earlier]) if forecast else None
+    key = store.manifest.random_key()
+    done = loop.run(sampler, current, key, before, [save, *called], progress, keep, ahead)
     infos = (earlier + done.infos)[-keep if keep else None :]
     return Run(done.state, infos, current.snapshot, sampler.model, store)
 

@@ -74,9 +74,9 @@ def observed_from(model: Model, snapshot: Snapshot, observe: Observe, size: int)
     y, context = snapshot.y, snapshot.context
     if size > n:
         y = np.concatenate([y, np.full((size - n, *y.shape[1:]), np.nan)])
-        context = jax.tree.map(lambda leaf: _pad_rows(leaf, n, size), context)
+        context = jax.tree.map(lambda leaf: pad_rows(leaf, n, size), context)
         if observe.weights is not None:
-            observe = observe._replace(weights=_pad_rows(observe.weights, n, size))
+            observe = observe._replace(weights=pad_rows(observe.weights, n, size))
     filled, missing = fill_missing(y)
     summary = None
     if isinstance(model.likelihood, Gaussian) and observe.weights is not None:
@@ -85,7 +85,8 @@ def observed_from(model: Model, snapshot: Snapshot, observe: Observe, size: int)
     return Observed(observe, filled, missing, context, summary)
 
 
-def _pad_rows(leaf: np.ndarray, n: int, size: int) -> np.ndarray:
+def pad_rows(leaf: np.ndarray, n: int, size: int) -> np.ndarray:
+    """The last row repeated, where there is one for each of ``n`` data points."""
     if leaf.ndim == 0 or leaf.shape[0] != n:
         return leaf
     return np.concatenate([leaf, np.repeat(leaf[-1:], size - n, axis=0)])

@@ -17,6 +17,9 @@ from seqgp.sequential.sampler import SequentialSampler
 from seqgp.sequential.state import Info, State
 
 Callback = Callable[[State, Info], None]
+Forecast = Callable[[Key[Array, ""], State, Snapshot], tuple[dict[str, float], tuple[str, ...]]]
+
+FORECASTS = 2**31  # the keys of forecasts are numbered from here, those of the steps from 0
 
 
 class Run(NamedTuple):
@@ -32,11 +35,13 @@ def steps(
     key: Key[Array, ""],
     state: State | None = None,
     progress: bool | None = None,
+    forecast: Forecast | None = None,
 ) -> Iterator[tuple[State, Info]]:
     """State and info after each snapshot, as they come: the loop for one's own use.
 
     The key of a step depends on ``key`` and the number of the step alone, so a sequence that is interrupted and taken
-    up again from a state gives the same draws.
+    up again from a state gives the same draws. ``forecast`` is called with the state before each snapshot, to predict
+    it; what it returns is noted in the info.
     """
     with ProgressBar(progress) as bar:
         for snapshot in snapshots:
@@ -46,9 +51,17 @@ def steps(
             if state is None:
                 state, info = sampler.init(key_step, snapshot, progress=bar.advance)
             else:
+                scores, remarks = _forecast(forecast, key, state, snapshot)
                 state, info = sampler.step(key_step, state, snapshot, progress=bar.advance)
+                info = info._replace(scores=scores, warnings=(*info.warnings, *remarks))
             bar.end(info)
             yield state, info
+
+
+def _forecast(forecast: Forecast | None, key, state: State, snapshot: Snapshot) -> tuple[dict[str, float], tuple]:
+    if forecast is None or not isinstance(snapshot, Snapshot) or not snapshot.t > state.t:
+        return {}, ()
+    return forecast(jax.random.fold_in(key, FORECASTS + state.step), state, snapshot)
 
 
 def run(
@@ -59,6 +72,7 @@ def run(
     callbacks: Callback | Iterable[Callback] = (),
     progress: bool | None = None,
     keep: int | None = None,
+    forecast: Forecast | None = None,
 ) -> Run:
     """Sample after each snapshot in turn.
 
@@ -70,11 +84,12 @@ def run(
         callbacks: called with ``(state, info)`` after each step; raise ``StopIteration`` to end the loop.
         progress: whether to show a progress bar; by default where the output is a terminal.
         keep: how many of the last infos to keep; all by default.
+        forecast: called with the state before each snapshot, to predict it; what it returns is noted in the info.
     """
     called = [callbacks] if callable(callbacks) else list(callbacks)
     infos: deque[Info] = deque(maxlen=keep)
     start = time.perf_counter()
-    for reached, info in steps(sampler, snapshots, key, state, progress):
+    for reached, info in steps(sampler, snapshots, key, state, progress, forecast):
         state = reached
         infos.append(info)
         try:

@@ -1,0 +1,71 @@
+"""Every snapshot predicted before it is used: what a run notes in the info of each step."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, Key
+
+from seqgp.evaluate.predict import predict
+from seqgp.evaluate.prequential import drift_alarm, prequential
+from seqgp.models.errors import SeqgpError
+from seqgp.models.model import Model
+from seqgp.models.snapshot import Snapshot
+from seqgp.sequential.observed import pad_rows, padded_size
+from seqgp.sequential.state import State
+
+DRAWS = 200  # predicted; scores of one snapshot need no more
+MEMORY = 20  # steps that the drift alarm looks back
+
+
+class Forecaster:
+    """Predicts a snapshot from the state before it, scores the prediction, and watches for drift.
+
+    Args:
+        model: the model.
+        recent: scores of earlier steps, for a run that goes on.
+    """
+
+    def __init__(self, model: Model, recent: Iterable[dict[str, Any]] = ()):
+        self._model = model
+        self._recent: deque[dict[str, Any]] = deque(recent, maxlen=MEMORY)
+
+    def __call__(
+        self, key: Key[Array, ""], state: State, snapshot: Snapshot
+    ) -> tuple[dict[str, float], tuple[str, ...]]:
+        """The scores of the snapshot, and a remark where recent ones are not calibrated."""
+        if np.isnan(snapshot.y).all():
+            return {}, ()
+        x, y, context = _padded(self._model, snapshot)
+        try:
+            prediction = predict(key, self._model, _thinned(state), x, t=snapshot.t, context=context)
+            scores = prequential(np.asarray(prediction.y), y, float(prediction.log_score(y)))
+        except (SeqgpError, NotImplementedError):
+            return {}, ()  # what is wrong with the snapshot, the step itself will say; and some data cannot be drawn
+        self._recent.append(scores)
+        drift = drift_alarm(self._recent)
+        return scores, (drift.message,) if drift.alarm else ()
+
+
+def _thinned(state: State) -> State:
+    """A state of few draws, evenly chosen."""
+    if state.draws <= DRAWS:
+        return state
+    chosen = np.linspace(0, state.draws - 1, DRAWS).astype(int)
+    window = state.window._replace(f=state.window.f[chosen])
+    parameters = {name: values[chosen] for name, values in state.parameters.items()}
+    return state._replace(z=state.z[chosen], latent=state.latent[chosen], parameters=parameters, window=window)
+
+
+def _padded(model: Model, snapshot: Snapshot) -> tuple[np.ndarray, np.ndarray, Any]:
+    """Inputs and (missing) data added so that snapshots of changing size share one compilation."""
+    n = len(snapshot.x)
+    size = padded_size(model, n, 0)
+    if size == n:
+        return snapshot.x, snapshot.y, snapshot.context
+    context = jax.tree.map(lambda leaf: pad_rows(leaf, n, size), snapshot.context)
+    return pad_rows(snapshot.x, n, size), np.append(snapshot.y, np.full(size - n, np.nan)), context
