@@ -42,7 +42,8 @@ class SequentialSampler:
         warmup: sweeps per chain that are dropped before the initial sample; a tenth of it (at most 10) before a step.
         thin: sweeps per draw of the initial sample.
         latent: how the latent is represented: ``"auto"``, or ``Dense()``, ``Grid()``, ``Knots(…)``.
-        updates: which updates a sweep is made of: ``"plain"``, or an object with settings, ``Plain(…)``.
+        updates: which updates a sweep is made of: ``"auto"`` (informed where the likelihood can be differentiated),
+            ``"informed"``, ``"plain"`` (the paper's), or an object with settings, ``Informed(…)``, ``Plain(…)``.
         carry: what passes from step to step: ``"joint"``, ``"level"`` or ``"paper"``.
     """
 
@@ -55,8 +56,8 @@ class SequentialSampler:
         warmup: int | None = None,
         thin: int | None = None,
         latent: Any = "auto",
-        updates: Any = "plain",
-        carry: Any = "paper",
+        updates: Any = "auto",
+        carry: Any = "joint",
     ):
         prepare.require_x64()
         if not isinstance(model, Model):
