@@ -6,6 +6,7 @@ differences for stationary kernels); ``covariance`` turns that into a matrix for
 
 from __future__ import annotations
 
+import abc
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -24,17 +25,17 @@ Parameters = dict[str, Any]
 class Kernel(eqx.Module):
     """A covariance function with unit variance in space or time."""
 
+    @abc.abstractmethod
     def slots(self) -> dict[str, Slot]:
         """The kernel's parameters by name: numbers and priors."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def prepare(self, x: Float[Array, "n D"], other: Float[Array, "m D"]) -> Any:
         """What the covariance needs of the inputs, whatever the parameters."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def covariance(self, prepared: Any, parameters: Parameters) -> Float[Array, "n m"]:
         """The covariance matrix."""
-        raise NotImplementedError
 
     def check_dimension(self, dimension: int) -> None:
         """Raise if the kernel does not take inputs of this dimension."""
@@ -67,9 +68,9 @@ class Stationary(Kernel):
         squared = functools.reduce(jnp.add, [inverse[d] * prepared[d] for d in range(prepared.shape[0])])
         return self.profile(squared, parameters)
 
+    @abc.abstractmethod
     def profile(self, squared: Float[Array, "n m"], parameters: Parameters) -> Float[Array, "n m"]:
         """The covariance as a function of the squared scaled distance."""
-        raise NotImplementedError
 
     def check_dimension(self, dimension):  # noqa: D102
         if isinstance(self.lengthscale, tuple) and len(self.lengthscale) != dimension:

@@ -6,6 +6,7 @@ of a Gaussian, all parameters together are one Gaussian vector ``z``, and slices
 
 from __future__ import annotations
 
+import abc
 import numbers
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -33,9 +34,9 @@ class Prior(eqx.Module):
         @property
         def scale(self) -> float: ...  # noqa: D102
 
+    @abc.abstractmethod
     def value(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
         """The parameter in natural units at ``z``."""
-        raise NotImplementedError
 
     def through(self, function: Callable[[Array], Array]) -> Through:
         """This prior passed through a monotone function: the parameter is ``function(value(z))``."""
