@@ -1,9 +1,13 @@
 """The one Gaussian vector behind all parameters, and what identifies a model."""
 
+import functools
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+import tinygp
 
 import seqgp
 
@@ -86,12 +90,47 @@ def test_parameters_of_distributions_and_constants_of_functions_show_in_the_fing
     assert with_scale(dist.Gamma(2.0, 1.0)) != with_scale(dist.Gamma(2.0, 3.0))
     assert with_scale(dist.Gamma(2.0, 1.0)) == with_scale(dist.Gamma(2.0, 1.0))
 
-    def with_factor(factor):
-        likelihood = seqgp.Likelihood(lambda f, context: dist.Normal(factor * f, 1.0))
-        return model(likelihood=likelihood).fingerprint()
 
-    assert with_factor(2.0) != with_factor(3.0)
-    assert with_factor(2.0) == with_factor(2.0)
+def scaled(f, context, factor):
+    return dist.Normal(factor * f, 1.0)
+
+
+def recursive(factor):
+    def power(f, context, n=2):
+        return dist.Normal(factor * f, 1.0) if n == 0 else power(f, context, n - 1)
+
+    return power
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda factor: lambda f, context: dist.Normal(factor * f, 1.0),
+        lambda factor: lambda f, context, by=factor: dist.Normal(by * f, 1.0),
+        lambda factor: functools.partial(scaled, factor=factor),
+        lambda factor: jax.jit(lambda f, context: factor * f),
+        lambda factor: (
+            (lambda f, context: (lambda: 2.0 * f)()) if factor == 2 else lambda f, context: (lambda: 3.0 * f)()
+        ),
+        recursive,
+    ],
+    ids=["closure", "default", "partial", "compiled", "inner function", "recursive"],
+)
+def test_what_a_function_is_given_shows_in_the_fingerprint(function):
+    def fingerprint(factor):
+        return model(likelihood=seqgp.Likelihood(function(factor))).fingerprint()
+
+    assert fingerprint(2.0) != fingerprint(3.0)
+    assert fingerprint(2.0) == fingerprint(2.0)
+
+
+def test_arrays_in_a_kernel_of_others_show_in_the_fingerprint():
+    def fingerprint(scale):
+        space = tinygp.kernels.Matern32(scale=np.asarray(scale))
+        return model(kernel=seqgp.Separable(time=seqgp.Matern12(1.0), space=space)).fingerprint()
+
+    assert fingerprint(0.8) != fingerprint(0.9)
+    assert fingerprint(0.8) == fingerprint(0.8)
 
 
 @pytest.mark.parametrize(

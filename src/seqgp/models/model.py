@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import types
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from jaxtyping import Array, Float
 from seqgp.models.errors import ModelError
 from seqgp.models.kernels import Separable
 from seqgp.models.likelihoods import Likelihood
-from seqgp.models.priors import Prior, Slot, as_entry
+from seqgp.models.priors import FromDistribution, Prior, Slot, as_entry
 
 
 class Layout(NamedTuple):
@@ -151,9 +152,9 @@ def describe(part: Any) -> str:
     if isinstance(part, np.generic):  # a NumPy number is the number
         part = part.item()
     if isinstance(part, eqx.Module):
-        fields = ", ".join(
-            f"{name}={describe(value)}" for name, value in vars(part).items() if not isinstance(value, np.ndarray)
-        )
+        # The table of a distribution follows from the distribution.
+        told = ("distribution",) if isinstance(part, FromDistribution) else vars(part)
+        fields = ", ".join(f"{name}={describe(getattr(part, name))}" for name in told)
         return f"{type(part).__name__}({fields})"
     if isinstance(part, dict):
         return "{" + ", ".join(f"{key}: {describe(value)}" for key, value in part.items()) + "}"
@@ -163,6 +164,8 @@ def describe(part: Any) -> str:
         return f"{part.__qualname__}#{_code_hash(part)}"
     if isinstance(part, types.MethodType):
         return f"{describe(part.__self__)}.{describe(part.__func__)}"
+    if isinstance(part, functools.partial):
+        return f"partial({describe(part.func)}, {describe(part.args)}, {describe(part.keywords)})"
     if isinstance(part, (np.ndarray, jax.Array)):
         array = np.asarray(part)
         if array.size == 1:
@@ -174,19 +177,25 @@ def describe(part: Any) -> str:
     if isinstance(parameters, dict):  # a NumPyro distribution
         inner = ", ".join(f"{name}={describe(getattr(part, name, None))}" for name in sorted(parameters))
         return f"{type(part).__name__}({inner})"
+    if hasattr(part, "__wrapped__"):  # a function under jax.jit, say
+        return describe(part.__wrapped__)
     return type(part).__name__
 
 
 def _code_hash(function: types.FunctionType) -> str:
-    code = function.__code__
-    digest = hashlib.sha256(code.co_code)
-    for constant in code.co_consts:
-        text = constant.co_code if isinstance(constant, types.CodeType) else repr(constant).encode()
-        digest.update(text)
-    digest.update(repr(code.co_names).encode())
+    digest = hashlib.sha256(_code_text(function.__code__))
+    digest.update(describe((function.__defaults__, function.__kwdefaults__)).encode())
     for cell in function.__closure__ or ():
         try:
-            digest.update(describe(cell.cell_contents).encode())
+            content = cell.cell_contents
         except ValueError:  # an empty cell
             continue
+        if content is not function:
+            digest.update(describe(content).encode())
     return digest.hexdigest()[:12]
+
+
+def _code_text(code: types.CodeType) -> bytes:
+    """Instructions, names and constants, those of inner functions included."""
+    constants = (_code_text(c) if isinstance(c, types.CodeType) else repr(c).encode() for c in code.co_consts)
+    return b"".join([code.co_code, *constants, repr(code.co_names).encode()])
