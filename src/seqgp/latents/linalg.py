@@ -21,6 +21,8 @@ def _factor(matrix):
 
 @_factor.def_vmap
 def _factor_lanes(size, batched, matrix):
+    if not batched[0]:
+        return linalg.cholesky(matrix, symmetrize_input=False), False
     return jax.lax.map(_factor, matrix), True
 
 
@@ -51,6 +53,8 @@ def _solve_with(transpose: bool):
     @solve.def_vmap
     def solve_lanes(size, batched, root, columns):
         root_batched, columns_batched = batched
+        if not (root_batched or columns_batched):
+            return raw(root, columns), False
         if not root_batched:
             # One root for all lanes: the lanes are more columns.
             flat = jnp.moveaxis(columns, 0, -1).reshape(columns.shape[1], -1)

@@ -1,0 +1,40 @@
+"""The initial sampler against quadrature on a model with three parameters."""
+
+import jax
+import numpy as np
+import pytest
+
+import seqgp
+from seqgp.reference import latent_moments, quadrature
+
+
+def data():
+    rng = np.random.default_rng(2)
+    x = np.sort(rng.uniform(size=(12, 1)), axis=0)
+    return seqgp.Snapshot(t=0.0, x=x, y=0.5 + np.sin(5 * x[:, 0]) + 0.3 * rng.normal(size=12))
+
+
+def model():
+    kernel = seqgp.Separable(seqgp.Matern12(1.0), seqgp.SquaredExponential(seqgp.ScaledSigmoid(0.1, 1)), 1.0)
+    likelihood = seqgp.Gaussian(seqgp.ScaledSigmoid(0.1, 0.8))
+    return seqgp.Model(kernel, likelihood, mean=seqgp.ScaledSigmoid(-1, 2))
+
+
+@pytest.fixture(scope="module")
+def exact():
+    return quadrature(model(), data(), spacing=0.8)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"updates": "plain", "draws": 8000, "thin": 4}, {"updates": "informed", "draws": 16000}]
+)
+def test_initial_sample(exact, settings):
+    state, info = seqgp.SequentialSampler(model(), chains=4, **settings).init(jax.random.key(0), data())
+    assert info.max_rhat < 1.01
+    z = np.asarray(state.z)
+    assert np.abs((z.mean(0) - exact.mean) / exact.sd).max() < 0.05
+    assert np.abs(z.std(0) / exact.sd - 1).max() < 0.03
+    mean, sd = latent_moments(model(), [data()], exact)
+    level = np.asarray(state.latent)
+    assert np.abs((level.mean(0) - mean) / sd).max() < 0.06
+    assert np.abs(level.std(0) / sd - 1).max() < 0.04
