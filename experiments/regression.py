@@ -177,7 +177,9 @@ def figure_4(sampler: seqgp.SequentialSampler, before: seqgp.State, snapshot: se
 
 
 def parse(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m experiments.regression", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.regression", description="The regression of the paper."
+    )
     parser.add_argument("--latent", choices=("dense", "knots"), default="dense")
     parser.add_argument("--updates", choices=("plain", "informed"), default="plain")
     parser.add_argument("--carry", choices=("paper", "level", "joint"), default="paper")

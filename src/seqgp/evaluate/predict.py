@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from jaxtyping import Array, Float, Key
+from jaxtyping import Float, Key
 
 from seqgp.evaluate import scores
 from seqgp.latents.dense import Dense
@@ -18,6 +18,7 @@ from seqgp.latents.protocol import Observe
 from seqgp.models.errors import DataError, ModelError, SamplerError
 from seqgp.models.likelihoods import Gaussian, fill_missing
 from seqgp.models.model import Model
+from seqgp.models.types import Array
 from seqgp.sequential.engine import compiled, cores, in_threads
 from seqgp.sequential.state import State
 

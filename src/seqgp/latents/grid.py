@@ -123,7 +123,7 @@ def grid_axes(x: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarray] | None
     shape = tuple(len(axis) for axis in axes)
     if int(np.prod(shape)) != len(x):
         return None
-    flat = np.ravel_multi_index(places, shape)
+    flat = np.asarray(np.ravel_multi_index(places, shape))
     return (axes, flat) if len(np.unique(flat)) == len(x) else None
 
 

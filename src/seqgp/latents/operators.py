@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
 from seqgp.latents.linalg import cholesky, solve_lower
+from seqgp.models.types import Array
 
 
 class Events(NamedTuple):

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from seqgp.latents.operators import Events
 from seqgp.models.kernels import Parameters, Separable
+from seqgp.models.types import Array
 
 
 class Root(Protocol):
@@ -61,7 +62,7 @@ class Sites(NamedTuple):
 class Observe(NamedTuple):
     """From the sites to the data: a choice of sites, or interpolation from them."""
 
-    index: np.ndarray | None = None
+    index: np.ndarray | None = None  # pyright: ignore[reportIncompatibleMethodOverride]
     weights: np.ndarray | None = None
 
     def __call__(self, sites: Float[Array, "S"]) -> Float[Array, "N"]:

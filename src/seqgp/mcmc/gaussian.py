@@ -14,7 +14,7 @@ from seqgp.latents.linalg import cholesky, solve_lower
 class Block(NamedTuple):
     """``z[index] | z[rest] ~ N(mean(z), root root')`` under a joint Gaussian."""
 
-    index: Int[Array, "b"]
+    index: Int[Array, "b"]  # pyright: ignore[reportIncompatibleMethodOverride]
     rest: Int[Array, "r"]
     centre: Float[Array, "d"]
     regression: Float[Array, "b r"]

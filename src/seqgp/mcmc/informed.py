@@ -13,7 +13,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Float, Key
 
 from seqgp.latents.linalg import cholesky
 from seqgp.mcmc.gaussian import Block, log_normal_density
@@ -22,6 +22,7 @@ from seqgp.mcmc.plain import SweepInfo, repeat, tally
 from seqgp.mcmc.target import Place, Position, Target, place_at, position_at, shift_to
 from seqgp.mcmc.tilted import Quadratic, Tilted, retilt, tilt
 from seqgp.models.errors import SamplerError
+from seqgp.models.types import Array
 
 
 class Surrogate(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Float, Key
 
 from seqgp.mcmc.elliptical import SliceInfo
 from seqgp.mcmc.gaussian import Block
@@ -18,6 +18,7 @@ from seqgp.mcmc.surrogate import move_kernel_with_surrogate
 from seqgp.mcmc.target import Position, Target, position_at
 from seqgp.mcmc.whitened import Whitened, whitened_at, whitened_shifted
 from seqgp.models.errors import SamplerError
+from seqgp.models.types import Array
 
 SweepInfo = dict[str, SliceInfo]
 

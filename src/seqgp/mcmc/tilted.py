@@ -16,12 +16,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from seqgp.latents.linalg import cholesky, solve_lower
 from seqgp.latents.operators import Events
 from seqgp.latents.protocol import Root
 from seqgp.mcmc.target import Place
+from seqgp.models.types import Array
 
 
 class Quadratic(NamedTuple):

@@ -146,10 +146,10 @@ class RationalQuadratic(Stationary):
 class Covariance(Kernel):
     """Any function of two points as a kernel in space: ``function(x, x', **parameters)``."""
 
-    function: Callable[..., Array] = eqx.field(static=True)
+    function: Callable[..., Any] = eqx.field(static=True)
     priors: dict[str, Slot]
 
-    def __init__(self, function: Callable[..., Array], **priors: Slot):
+    def __init__(self, function: Callable[..., Any], **priors: Slot):
         if not callable(function):
             raise ModelError(f"Covariance: expected a function of two points, got {type(function).__name__}")
         self.function = function
@@ -246,7 +246,7 @@ def as_space_kernel(space: Any) -> Kernel:
     """A kernel from what a user gave: ours, tinygp's, or a function of two points."""
     if isinstance(space, Kernel):
         return space
-    evaluate = getattr(space, "evaluate", None)  # tinygp: one pair of points
+    evaluate: Any = getattr(space, "evaluate", None)  # tinygp: one pair of points
     if callable(evaluate):
         return Covariance(evaluate)
     if callable(space):

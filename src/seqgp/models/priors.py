@@ -28,11 +28,8 @@ class Prior(eqx.Module):
     """A transform of ``z ~ N(loc, scale²)``; subclasses say which, and have ``loc`` and ``scale``."""
 
     if TYPE_CHECKING:
-
-        @property
-        def loc(self) -> float: ...  # noqa: D102
-        @property
-        def scale(self) -> float: ...  # noqa: D102
+        loc: Any
+        scale: Any
 
     @abc.abstractmethod
     def value(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -70,17 +67,18 @@ class Through(Prior):
     prior: Prior
     function: Callable[[Array], Array] = eqx.field(static=True)
 
-    def __check_init__(self):
-        if not callable(self.function):
-            raise ModelError(f"through: expected a function, got {self.function!r}")
+    def __init__(self, prior: Prior, function: Callable[[Array], Array]):
+        if not callable(function):
+            raise ModelError(f"through: expected a function, got {function!r}")
+        self.prior, self.function = prior, function
 
     @property
-    def loc(self) -> float:
+    def loc(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The mean of the underlying ``z``."""
         return self.prior.loc
 
     @property
-    def scale(self) -> float:
+    def scale(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The standard deviation of the underlying ``z``."""
         return self.prior.scale
 
@@ -133,7 +131,7 @@ def _check_distribution(distribution: dist.Distribution) -> None:
     if distribution.event_shape or distribution.batch_shape:
         shape = distribution.batch_shape + distribution.event_shape
         raise ModelError(f"{name} of shape {shape} as a prior: expected one dimension; give a list of priors")
-    if distribution.support.is_discrete:
+    if distribution.support is None or distribution.support.is_discrete:
         raise ModelError(f"{name} as a prior: only continuous distributions are transforms of a Gaussian")
 
 
@@ -225,7 +223,7 @@ def as_entry(value: Any, where: str) -> float | Prior:
         return value
     if isinstance(value, dist.Distribution):
         return FromDistribution(value)
-    if isinstance(value, (numbers.Real, np.ndarray, jax.Array)) and np.ndim(value) == 0:
+    if isinstance(value, (numbers.Real, np.ndarray, jax.Array)) and np.ndim(np.asarray(value)) == 0:
         number = float(value)
         if not np.isfinite(number):
             raise ModelError(f"{where} = {number} is not finite")

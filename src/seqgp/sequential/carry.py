@@ -11,11 +11,12 @@ from typing import Any, NamedTuple, Protocol
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from seqgp.latents.protocol import Conditional, Root
 from seqgp.models.errors import SamplerError
 from seqgp.models.model import Model
+from seqgp.models.types import Array
 from seqgp.sequential.state import State
 
 

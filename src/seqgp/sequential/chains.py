@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Float, Key
 
 from seqgp.latents.linalg import cholesky
 from seqgp.mcmc.target import Position, position_at
 from seqgp.models.model import Model
+from seqgp.models.types import Array
 from seqgp.sequential.engine import compiled, in_threads
 from seqgp.sequential.problem import Assembly, Problem, assemble, target_of
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from seqgp.models.likelihoods import Gaussian, Likelihood
+from seqgp.models.types import Array
 from seqgp.sequential.observed import Observed
 
 Factor = Float[Array, "S"] | Float[Array, "S r"]

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 from scipy.stats import kurtosis, skew
 
 from seqgp.latents.operators import Triangular
 from seqgp.latents.protocol import Conditional, Root
 from seqgp.models.model import Model
+from seqgp.models.types import Array
 from seqgp.sequential.carry import Carried, moments_of_z
 from seqgp.sequential.state import State
 

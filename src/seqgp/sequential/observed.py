@@ -7,18 +7,19 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from seqgp.latents.protocol import Observe
 from seqgp.models.likelihoods import Gaussian, Likelihood, fill_missing
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
+from seqgp.models.types import Array
 
 
 class Summary(NamedTuple):
     """Sufficient statistics of Gaussian data seen through interpolation: sums over the observed data."""
 
-    count: Float[Array, ""]
+    count: Float[Array, ""]  # pyright: ignore[reportIncompatibleMethodOverride]
     gram: Float[Array, "S S"]  # W'W
     weighted: Float[Array, "S"]  # W'y
     ones: Float[Array, "S"]  # W'1

@@ -21,7 +21,7 @@ from seqgp.sequential.state import State, Window
 
 def require_x64() -> None:
     """Raise unless JAX computes in double precision."""
-    if not jax.config.jax_enable_x64:
+    if not jax.config.read("jax_enable_x64"):
         raise SamplerError(
             "seqgp needs double precision (the Cholesky factor of a smooth kernel fails in single): call "
             'jax.config.update("jax_enable_x64", True) before anything else'

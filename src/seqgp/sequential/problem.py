@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from seqgp.mcmc.gaussian import condition
 from seqgp.mcmc.target import Target
 from seqgp.models.likelihoods import Gaussian
 from seqgp.models.model import Model
+from seqgp.models.types import Array
 from seqgp.sequential.carry import Carried
 from seqgp.sequential.observed import Observed
 
@@ -79,7 +80,7 @@ def target_of(assembly: Assembly, window: Float[Array, "tau S"]) -> Target:
             return -2.0 * jnp.log(model.parameters(z)["noise"])
         return jnp.zeros(())
 
-    def log_likelihood(values, z):
+    def log_likelihood(values, z) -> Array:
         parameters = model.parameters(z)
         blocks = values[-present * sites :].reshape(present, sites)
         terms = [

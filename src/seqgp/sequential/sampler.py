@@ -10,11 +10,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Key
 
 from seqgp.models.errors import SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
+from seqgp.models.types import Array
 from seqgp.sequential import prepare
 from seqgp.sequential.carry import PaperCarry
 from seqgp.sequential.chains import Draws, Plan, Setting
@@ -148,7 +149,7 @@ class SequentialSampler:
         z = np.asarray(previous.z).reshape(plan.chains, plan.draws, -1)[:, 0]
         return np.concatenate([warm, windows], axis=1), z
 
-    def _means(self, z: np.ndarray) -> Array:
+    def _means(self, z: Array) -> Array:
         return jax.vmap(lambda z: self.model.parameters(z)["mean"])(jnp.asarray(z))
 
     def _state(self, snapshot, step, draws: Draws, observe, f, window: Window, representation) -> State:

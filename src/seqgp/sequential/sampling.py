@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Key
 
+from seqgp.mcmc.elliptical import SliceInfo
 from seqgp.models.errors import SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
+from seqgp.models.types import Array
 from seqgp.sequential import chains as chains_
 from seqgp.sequential.chains import Chains, Draws, Plan, Setting
 from seqgp.sequential.diagnostics import diagnose, remarks
@@ -81,12 +83,7 @@ def info_of(
     """What a person wants to know: ``latent`` are the levels, ``(draws, N)``, ``snapshots`` those just used."""
     draws, plan = sampled.draws, sampled.plan
     rhat, bulk, tail = diagnose(draws.z, np.asarray(latent).reshape(plan.chains, plan.draws, -1), model.names)
-    updates = {
-        name: UpdateInfo(
-            slices.updates, slices.evaluations, slices.capped, *slices.events, slices.spread / max(slices.updates, 1)
-        )
-        for name, slices in sampled.counts.items()
-    }
+    updates = {name: _update_info(slices) for name, slices in sampled.counts.items()}
     missing = sum(int(np.isnan(snapshot.y).sum()) for snapshot in snapshots)
     size = sum(snapshot.y.size for snapshot in snapshots)
     warnings = [*sampled.remarks, *remarks(updates, rhat, bulk, plan.chains * plan.draws, missing, size)]
@@ -105,6 +102,15 @@ def info_of(
         log_likelihood=float(np.mean(draws.log_likelihood)),
         warnings=tuple(warnings),
     )
+
+
+def _update_info(slices: SliceInfo) -> UpdateInfo:
+    counts = (slices.updates, slices.evaluations, slices.capped)
+    updates, evaluations, capped = (int(count) for count in counts)
+    events = slices.events
+    spread = float(slices.spread) / max(updates, 1)
+    failed, raised = int(events.not_positive_definite), int(events.jitter_raised)
+    return UpdateInfo(updates, evaluations, capped, failed, raised, spread)
 
 
 def merge(values: np.ndarray) -> np.ndarray:

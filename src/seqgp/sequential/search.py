@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
 from seqgp.mcmc.informed import Surrogate, quadratic_at
 from seqgp.mcmc.target import Target, place_at
 from seqgp.mcmc.tilted import tilt
 from seqgp.models.likelihoods import Gaussian
+from seqgp.models.types import Array
 from seqgp.sequential.fisher import log_precision, surrogate_of
 from seqgp.sequential.problem import Assembly
 

@@ -112,7 +112,7 @@ def follow_latent(latent: Any, model: Model, state: State, snapshot: Snapshot) -
         return state
     grid = Grid().resolve(model.kernel, snapshot.x)
     order = np.argsort(grid.order)  # sites of the grid, in the order of the window
-    known = window.mask.any(axis=1)
+    known = np.asarray(window.mask.any(axis=1))
     trimmed = window._replace(
         x=np.repeat(grid.points[None], len(window.times), axis=0),
         mask=np.repeat(known[:, None], n, axis=1),

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
+
+from seqgp.models.types import Array
 
 
 class Window(NamedTuple):
