@@ -49,15 +49,20 @@ class Informed(eqx.Module):
         latent: repetitions of the latent's update in a sweep.
         parameters: repetitions of the parameters' update in a sweep.
         inflate: how much wider than the moments of the warm-up the ellipse of the parameters is, as a variance.
+        adapt: sweeps per chain, at each step after the first, from which surrogate and ellipse are found anew; for data
+            that may surprise. By default both are those of what was carried.
     """
 
     latent: int = eqx.field(static=True, default=1)
     parameters: int = eqx.field(static=True, default=1)
     inflate: float = eqx.field(static=True, default=1.5)
+    adapt: int = eqx.field(static=True, default=0)
 
     def __check_init__(self):
         if self.latent < 1 or self.parameters < 1:
             raise SamplerError("Informed: latent and parameters are numbers of repetitions, at least 1")
+        if self.adapt < 0:
+            raise SamplerError(f"Informed: adapt = {self.adapt} is a number of sweeps, at least 0")
         if not self.inflate >= 1:
             raise SamplerError(f"Informed: inflate = {self.inflate} is below 1; the ellipse must not be too narrow")
 

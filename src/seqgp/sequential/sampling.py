@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Key
 
 from seqgp.mcmc.elliptical import SliceInfo
+from seqgp.mcmc.informed import Informed
 from seqgp.models.errors import SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
@@ -20,9 +21,10 @@ from seqgp.sequential.chains import Chains, Draws, Plan, Setting
 from seqgp.sequential.diagnostics import diagnose, remarks
 from seqgp.sequential.problem import Problem
 from seqgp.sequential.state import Info, UpdateInfo
-from seqgp.sequential.tuning import retune, tune
+from seqgp.sequential.tuning import Tuned, retune, tune
 
 Progress = Callable[[float], None]
+STAGES = (0.2, 0.5, 1.0)  # of the warm-up of informed updates
 
 
 class Sampled(NamedTuple):
@@ -53,13 +55,29 @@ def sample(
     chains = chains_.begin(key_begin, tuned.setting, problem, plan, tuned.tuning, z, windows[:, 0])
     _check_start(chains, t)
     if plan.warmup:
-        chains, warm, _ = chains_.advance(key_warm, chains, tuned.tuning, windows[:, : plan.warmup], report)
-        if plan.first:
-            tuned = retune(tuned, problem, warm)
-            chains = chains_.rebase(chains, tuned.tuning, windows[:, plan.warmup])
+        chains, tuned = _warm_up(key_warm, chains, tuned, problem, windows, report)
     chains, draws, counts = chains_.advance(key_draw, chains, tuned.tuning, windows[:, plan.warmup :], report)
     seconds = chains.compile_seconds + tuned.compile_seconds
     return Sampled(draws, counts, plan, seconds, tuned.setting.updates.name, tuned.remarks)
+
+
+def _warm_up(
+    key: Key[Array, ""], chains: Chains, tuned: Tuned, problem: Problem, windows: np.ndarray, report
+) -> tuple[Chains, Tuned]:
+    """The sweeps that are dropped. What is frozen is found anew after each stage, nearer to where the posterior is."""
+    plan, updates = chains.plan, tuned.setting.updates
+    staged = isinstance(updates, Informed) and (plan.first or updates.adapt > 0)
+    pieces = plan.warmup // plan.piece
+    ends = sorted({max(1, round(share * pieces)) for share in (STAGES if staged else (1.0,))})
+    start = 0
+    for stage, end in enumerate(plan.piece * e for e in ends):
+        key_stage = jax.random.fold_in(key, stage) if staged else key
+        chains, warm, _ = chains_.advance(key_stage, chains, tuned.tuning, windows[:, start:end], report)
+        if plan.first or staged:
+            tuned = retune(tuned, problem, warm)
+            chains = chains_.rebase(chains, tuned.tuning, windows[:, end])
+        start = end
+    return chains, tuned
 
 
 def sample_first(

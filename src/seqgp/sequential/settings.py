@@ -130,7 +130,7 @@ def plan_of(sampler: Any, representation: Any, updates: Any, first: bool) -> Pla
     default_thin, default_warmup = (1, 200) if informed else (5, 500)
     thin = (default_thin if sampler.thin is None else sampler.thin) if first else 1
     sweeps = default_warmup if sampler.warmup is None else sampler.warmup
-    warmup = -(-sweeps // thin) if first else min(10, sweeps // 10)
+    warmup = -(-sweeps // thin) if first else max(min(10, sweeps // 10), updates.adapt if informed else 0)
     warmup = -(-warmup // piece) * piece  # whole pieces
     return Plan(chains, 1, warmup, draws, thin, piece, first)
 
