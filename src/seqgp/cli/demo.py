@@ -13,6 +13,7 @@ import pandas as pd
 import typer
 
 from seqgp.cli.common import Debug, Json, Mistake, Seed, command, show
+from seqgp.cli.localvol import localvol
 from seqgp.cli.template import TEMPLATE
 from seqgp.io.configuration import read_configuration
 from seqgp.io.run import run
@@ -24,9 +25,10 @@ class Example(StrEnum):
 
     regression = "regression"
     line = "line"
+    localvol = "localvol"
 
 
-Only = Annotated[Example, typer.Argument(help="Which example: a map that moves, or a line.")]
+Only = Annotated[Example, typer.Argument(help="Which example: a map that moves, a line, or option quotes.")]
 
 
 @command
@@ -43,6 +45,9 @@ def demo(
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
         raise Mistake(f"{folder}: is there already; choose another folder with -o")
     folder.mkdir(parents=True, exist_ok=True)
+    if example is Example.localvol:
+        _option_quotes(folder, min(steps, 3), draws, seed, json, debug)
+        return
     frame, changes = EXAMPLES[example](np.random.default_rng(seed or 0), steps)
     table, config = folder / "measurements.csv", folder / "demo.toml"
     frame.to_csv(table, index=False)
@@ -63,6 +68,16 @@ def demo(
     report(result.store, folder / "report.html")
     said = {"run": folder / "run", "report": folder / "report.html", "config": config, "table": table}
     show(said, json, lambda out: out.print(f"done: open {folder / 'report.html'} in a browser", markup=False))
+
+
+def _option_quotes(folder: Path, days: int, draws: int, seed: int | None, json: bool, debug: bool) -> None:
+    """Quotes of a made-up market, and the command that reads them."""
+    from seqgp.apps.localvol import simulated_quotes
+
+    table = folder / "quotes.csv"
+    simulated_quotes(days, seed=seed or 0).to_csv(table, index=False)
+    surfaces = folder / "surfaces"
+    localvol(table, surfaces, knots=(5, 9), deviations=2.5, draws=draws, seed=seed, json=json, debug=debug)
 
 
 def _regression(rng: np.random.Generator, steps: int) -> tuple[pd.DataFrame, dict[str, str]]:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from seqgp.cli import demo, fitting, reading
+from seqgp.cli import demo, fitting, localvol, reading
 from seqgp.cli.common import FINE, INTERRUPTED, MISTAKE
 
 app = typer.Typer(
@@ -51,6 +51,7 @@ for function in (
     reading.export,
     reading.check,
     reading.report,
+    localvol.localvol,
 ):
     app.command(name=function.__name__)(function)
 

@@ -2,10 +2,12 @@
 
 import dataclasses
 
+import jax
 import matplotlib as mpl
 import numpy as np
 import pytest
 
+import seqgp
 from apps.localvol.market import fitted, quotes, small_model
 from seqgp.apps.localvol import ForwardCurve, LocalVolFit, figures, quote_prices
 from seqgp.apps.localvol.density import log_densities
@@ -20,12 +22,13 @@ def test_quotes_are_fitted_to_within_their_spread():
     assert table["quotes"].iloc[:-1].sum() == table.loc["all", "quotes"]
 
 
-def test_the_band_covers_the_true_surface_near_the_money():
+def test_the_surface_is_the_true_one_near_the_money():
+    """As far as three knots in maturity can tell."""
     grid = fitted().surface().on_grid([0.3, 0.6], log_moneyness=[-0.05, 0.0, 0.05])
     truth = example_volatility(1)(grid.maturities[:, None], grid.log_moneyness)
-    low, high = grid.band(0.99)
-    assert np.mean((truth > low) & (truth < high)) >= 5 / 6
-    np.testing.assert_allclose(grid.mean(), truth, rtol=0.12)
+    np.testing.assert_allclose(grid.mean(), truth, rtol=0.05)
+    low, high = grid.band()
+    assert ((low < grid.mean()) & (grid.mean() < high)).all()
 
 
 def test_a_day_is_predicted_before_its_update():
@@ -120,3 +123,22 @@ def test_figures_have_a_panel_for_each_slice_and_parameter():
     assert len(shown) == 3
     assert sum(axis.get_visible() for axis in figures.parameters(fit).axes) == 6
     assert len(figures.surface(fit, points=(5, 7)).axes) == 2
+
+
+def test_the_tree_for_arviz_holds_draws_and_replicated_quotes():
+    fit = fitted()
+    tree = fit.to_datatree()
+    assert dict(tree["posterior"].sizes)["chain"] == 2
+    latent = tree["posterior"]["latent"].to_numpy().reshape(80, -1)
+    np.testing.assert_array_equal(latent, fit.state.latent)
+    assert tree["posterior_predictive"]["y"].shape[-1] == fit.last.snapshot.y.size
+
+
+def test_a_run_on_disk_holds_the_days(tmp_path):
+    """Snapshots are trees of arrays, so a store can keep them."""
+    fit = fitted()
+    snapshots = [day.snapshot for day in fit.days]
+    run = seqgp.run(fit.sampler, snapshots, key=jax.random.key(1), store=tmp_path / "run")
+    again = seqgp.Store(tmp_path / "run").latest()
+    np.testing.assert_array_equal(again.state.latent, run.state.latent)
+    assert again.snapshot.context["plan"]["grid"].keys() == snapshots[-1].context["plan"]["grid"].keys()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from seqgp.apps.localvol.fit import LocalVolFit
 from seqgp.apps.localvol.quotes import Quotes
+from seqgp.apps.localvol.tables import Table
 
 BLUE, RED, GREY = "#1f5a8c", "#b3372f", "#777777"
 NAMES = {
@@ -64,7 +64,7 @@ def smiles(fit: LocalVolFit, held_out: Quotes | None = None, probability: float 
     return figure
 
 
-def _quotes(axis: Any, quotes: pd.DataFrame, colour: str, name: str) -> None:
+def _quotes(axis: Any, quotes: Table, colour: str, name: str) -> None:
     at, middle = quotes["strike"], 100 * quotes["implied_volatility"]
     half = 100 * (quotes["half_spread"] / quotes["vega"]).to_numpy(float)
     if np.isfinite(half).any():

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 from numpy.typing import ArrayLike
 
 import seqgp
@@ -20,7 +20,9 @@ from seqgp.apps.localvol.quotes import Quotes
 from seqgp.apps.localvol.scores import QuoteDraws
 from seqgp.apps.localvol.solver import plan_quotes
 from seqgp.apps.localvol.surface import Surface
+from seqgp.apps.localvol.tables import Table
 
+ADAPT = 80  # sweeps of each chain in which a day's updates find their surrogate
 BEYOND = 0.05  # how far smiles reach past the outermost quotes, in log-moneyness relative to their range
 
 
@@ -41,7 +43,7 @@ class DayFit(NamedTuple):
     snapshot: seqgp.Snapshot
     state: seqgp.State
     info: seqgp.Info
-    forecast: pd.DataFrame | None
+    forecast: Table | None
 
     @property
     def flagged(self) -> list[pd.Timestamp]:
@@ -54,6 +56,8 @@ class DayFit(NamedTuple):
 class LocalVolFit:
     """Local volatility, day after day.
 
+    Surface and kernel are carried from day to day; the noise is each day's own.
+
     Args:
         model: knots, priors and noise.
         draws: how many draws to keep of each day.
@@ -63,9 +67,8 @@ class LocalVolFit:
 
     def __init__(self, model: LocalVolatility, draws: int = 1000, seed: int = 0, **settings: Any):
         self.model = model
-        self.sampler = seqgp.SequentialSampler(
-            model.model, draws=draws, **({"updates": "informed", "carry": "joint"} | settings)
-        )
+        defaults: dict[str, Any] = {"updates": seqgp.Informed(adapt=ADAPT), "carry": "joint"}
+        self.sampler = seqgp.SequentialSampler(model.model, draws=draws, **(defaults | settings))
         self.days: list[DayFit] = []
         self._key = jax.random.key(seed)
 
@@ -87,7 +90,9 @@ class LocalVolFit:
         key = jax.random.fold_in(self._key, len(self.days))
         if self.days:
             forecast = self.forecast(day).by_expiration()
-            state, info = self.sampler.step(key, self.state, snapshot)
+            key_noise, key_step = jax.random.split(key)
+            before = self._forget_noise(key_noise, self.state)
+            state, info = self.sampler.step(key_step, before, snapshot)
         else:
             forecast = None
             state, info = self.sampler.init(key, snapshot)
@@ -110,7 +115,7 @@ class LocalVolFit:
         key = jax.random.fold_in(self._key, 2 * 10**6 + state.step)
         return self._quote_draws(key, day, state.latent, state)
 
-    def table(self, quotes: Quotes | None = None, probability: float = 0.95) -> pd.DataFrame:
+    def table(self, quotes: Quotes | None = None, probability: float = 0.95) -> Table:
         """By expiration: RMSE in bp of implied volatility, share inside bid-ask, coverage."""
         return self.quote_draws(quotes).by_expiration(probability)
 
@@ -123,7 +128,7 @@ class LocalVolFit:
         knots = (self.model.maturities, self.model.log_moneyness)
         return SurfaceDraws(*knots, self.model.values(state.latent), spread, curve)
 
-    def smiles(self, points: int = 41, probability: float = 0.95, maturities: ArrayLike | None = None) -> pd.DataFrame:
+    def smiles(self, points: int = 41, probability: float = 0.95, maturities: ArrayLike | None = None) -> Table:
         """Implied volatility with bands, over the strikes of each expiration (or of given maturities)."""
         places = self._smile_places(points, maturities)
         T, K, F, D, call = (places[n].to_numpy() for n in ("maturity", "strike", "forward", "discount", "is_call"))
@@ -144,7 +149,7 @@ class LocalVolFit:
         """The surface of the draw with the highest posterior density."""
         return self.model.surface(jnp.asarray(self.state.latent)[self.map_draw()])
 
-    def parameters(self) -> pd.DataFrame:
+    def parameters(self) -> Table:
         """Each parameter on each day: mean, sd and the central 95 %; the level as a volatility, `softplus(mu)`."""
         rows = []
         for day in self.days:
@@ -165,13 +170,22 @@ class LocalVolFit:
         drawn = jax.random.t(key, DEGREES, prices.shape) if robust else jax.random.normal(key, prices.shape)
         return QuoteDraws(day.table, prices, prices + noise[:, None] * self.model.units(day) * np.asarray(drawn))
 
+    def _forget_noise(self, key: Key[Array, ""], state: seqgp.State) -> seqgp.State:
+        """The state with the noise drawn from its prior: some days are quoted better than others."""
+        model = self.model.model
+        index = model.layout().likelihood
+        mean, covariance = model.prior_of_z()
+        fresh = mean[index] + np.sqrt(np.diag(covariance)[index]) * jax.random.normal(key, (state.draws, len(index)))
+        z = jnp.asarray(state.z).at[:, index].set(fresh)
+        return state._replace(z=z, parameters=model.natural(z))
+
     def _day_of(self, state: seqgp.State) -> DayFit:
         for day in self.days:
             if day.state.t == state.t:
                 return day
         raise ValueError(f"the state at t = {state.t:g} is not of a day of this fit")
 
-    def _smile_places(self, points: int, maturities: ArrayLike | None) -> pd.DataFrame:
+    def _smile_places(self, points: int, maturities: ArrayLike | None) -> Table:
         table = self.last.quotes.table
         curve = ForwardCurve.from_table(self.last.quotes.forwards)
         if maturities is None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import equinox as eqx
 import numpy as np
-import pandas as pd
 from jaxtyping import Float
 from numpy.typing import ArrayLike
+
+from seqgp.apps.localvol.tables import Table
 
 
 class ForwardCurve(eqx.Module):
@@ -21,7 +22,7 @@ class ForwardCurve(eqx.Module):
     discounts: Float[np.ndarray, "n"]
 
     @classmethod
-    def from_table(cls, forwards: pd.DataFrame) -> ForwardCurve:
+    def from_table(cls, forwards: Table) -> ForwardCurve:
         """From the `forwards` of one day's `Quotes`."""
         ordered = forwards.sort_values("maturity")
         return cls(*(ordered[name].to_numpy(float) for name in ("maturity", "forward", "discount")))

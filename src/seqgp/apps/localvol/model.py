@@ -18,10 +18,11 @@ from seqgp.apps.localvol.grid import Grid, GridSize
 from seqgp.apps.localvol.quotes import Quotes
 from seqgp.apps.localvol.solver import Plan, knot_prices
 from seqgp.apps.localvol.surface import Surface
+from seqgp.apps.localvol.tables import Table
 
 Noise = Literal["price", "spread", "volatility"]
-_EPOCH = pd.Timestamp("1970-01-01")
-_YEAR = pd.Timedelta(days=365.25)
+_EPOCH = np.datetime64("1970-01-01", "ns")
+_YEAR = np.timedelta64(8766, "h").astype("timedelta64[ns]")
 _CAPACITY = 32  # quotes a day are padded to a multiple, so that days share one compilation
 _NOISES: dict[str, Any] = {
     "price": dist.LogNormal(math.log(0.05), 1.5),  # in units of price
@@ -109,7 +110,7 @@ class LocalVolatility:
             shape: how many knots in maturity and in log-moneyness.
             **options: as for the class.
         """
-        table = quotes.table
+        table: Table = quotes.table
         if table.empty:
             raise ValueError("for_quotes: there are no quotes")
         y = table["log_moneyness"].to_numpy()
@@ -124,8 +125,21 @@ class LocalVolatility:
         """The quotes of one date as data: prices, and what pricing them needs as the context."""
         y, unit = day.table["price"].to_numpy(float), self.units(day)
         size = max(self.capacity, _CAPACITY * math.ceil(len(y) / _CAPACITY)) if self.capacity else len(y)
-        context = {"plan": as_tree(self.plan(day, size)), "unit": _padded(unit, size, 1.0)}
-        return seqgp.Snapshot(years(day.dates[0]), self.x, _padded(y, size, np.nan), context)
+        return self.planned(years(day.dates[0]), self.plan(day, size), y, unit)
+
+    def planned(self, t: float, plan: Plan, prices: ArrayLike, unit: ArrayLike = 1.0) -> seqgp.Snapshot:
+        """Prices of planned quotes as data; what they lack to the size of the plan is padding.
+
+        Args:
+            t: the time.
+            plan: of `plan_quotes`, with this model's knots.
+            prices: one per quote.
+            unit: what the noise is multiplied with, one per quote.
+        """
+        y, size = np.asarray(prices, dtype=float), len(plan.step)
+        units = np.broadcast_to(np.asarray(unit, dtype=float), y.shape)
+        context = {"plan": as_tree(plan), "unit": _padded(units, size, 1.0)}
+        return seqgp.Snapshot(t, self.x, _padded(y, size, np.nan), context)
 
     def plan(self, day: Quotes, pad_to: int | None = None) -> Plan:
         """What pricing the quotes of a day needs."""
@@ -161,12 +175,14 @@ class LocalVolatility:
 
 def years(date: Any) -> float:
     """A date as a time of the model: years of 365.25 days since 1970."""
-    return (pd.Timestamp(date) - _EPOCH) / _YEAR
+    moment: Any = pd.Timestamp(date)
+    return float((moment.to_datetime64().astype("datetime64[ns]") - _EPOCH) / _YEAR)
 
 
 def date_of(t: float) -> pd.Timestamp:
     """The date of a time of the model."""
-    return (_EPOCH + t * _YEAR).round("s")
+    moment: Any = pd.Timestamp(_EPOCH + np.timedelta64(round(t * _YEAR.astype(int)), "ns"))
+    return moment.round("s")
 
 
 def as_tree(plan: Plan) -> dict[str, Any]:
@@ -177,7 +193,8 @@ def as_tree(plan: Plan) -> dict[str, Any]:
 
 def from_tree(tree: dict[str, Any]) -> Plan:
     """The plan again."""
-    return Plan(**(tree | {"grid": Grid(**tree["grid"])}))
+    fields: dict[str, Any] = {**tree, "grid": Grid(**tree["grid"])}
+    return Plan(**fields)
 
 
 def _model_prices(level: Float[Array, "n"], context: dict[str, Any]) -> Float[Array, "quotes"]:

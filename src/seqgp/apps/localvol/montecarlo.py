@@ -89,7 +89,7 @@ def _nested(payoff: Payoff, pairs: int, keys, knots, values, times, forwards):
 
     def one(inputs):
         key, knot_values = inputs
-        log_paths = simulate_paths(key, Surface(*knots, knot_values), times, pairs)
+        log_paths = simulate_paths(key, Surface(knots[0], knots[1], knot_values), times, pairs)
         worth = jax.vmap(payoff)(forwards * jnp.exp(log_paths)).reshape(2, pairs).mean(axis=0)
         return worth.mean(), worth.var(ddof=1) / pairs
 

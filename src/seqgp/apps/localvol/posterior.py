@@ -17,6 +17,7 @@ from seqgp.apps.localvol.forwards import ForwardCurve
 from seqgp.apps.localvol.implied import implied_volatility
 from seqgp.apps.localvol.solver import Plan, knot_prices
 from seqgp.apps.localvol.surface import Surface
+from seqgp.apps.localvol.tables import Table
 
 PRIOR_SHARE = 0.8  # of the prior's standard deviation, above which the prior dominates
 
@@ -97,7 +98,7 @@ class SurfaceGrid(eqx.Module):
         level = np.asarray(seqgp.inverse_softplus(jnp.asarray(self.draws)))
         return level.std(axis=0) > share * self.prior_sd
 
-    def to_frame(self, probability: float = 0.95) -> pd.DataFrame:
+    def to_frame(self, probability: float = 0.95) -> Table:
         """One row a place."""
         low, high = self.band(probability)
         columns = {
@@ -130,9 +131,7 @@ def _price_draws(plan: Any, values):
     return jax.lax.map(lambda v: knot_prices(plan, v), values)
 
 
-def volatility_draws(
-    table: pd.DataFrame, prices: Float[np.ndarray, "draws quotes"]
-) -> Float[np.ndarray, "draws quotes"]:
+def volatility_draws(table: Table, prices: Float[np.ndarray, "draws quotes"]) -> Float[np.ndarray, "draws quotes"]:
     """Implied volatilities of draws of prices; NaN where a price lies outside the bounds of no arbitrage."""
     maturity, strike, forward, discount = (
         table[n].to_numpy(float) for n in ("maturity", "strike", "forward", "discount")

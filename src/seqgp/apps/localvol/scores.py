@@ -9,6 +9,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from seqgp.apps.localvol.posterior import central, volatility_draws
+from seqgp.apps.localvol.tables import Table
 
 BP = 1e4
 FEWEST = 3  # quotes of an expiration before it is flagged
@@ -19,7 +20,7 @@ MISSED = 0.5  # share of quotes inside their intervals below which it does not
 class QuoteDraws(NamedTuple):
     """Quotes, the model's prices for them, and new quotes: model prices with noise."""
 
-    table: pd.DataFrame
+    table: Table
     prices: Float[np.ndarray, "draws quotes"]
     observable: Float[np.ndarray, "draws quotes"]
 
@@ -38,7 +39,7 @@ class QuoteDraws(NamedTuple):
         """Errors of the prices over the predictive standard deviation."""
         return (self.table["price"].to_numpy(float) - self.observable.mean(axis=0)) / self.observable.std(axis=0)
 
-    def to_frame(self, probability: float = 0.95) -> pd.DataFrame:
+    def to_frame(self, probability: float = 0.95) -> Table:
         """One row a quote: model price with its credible interval, the interval of new quotes, the error in bp."""
         low, high = central(self.prices, probability)
         new_low, new_high = central(self.observable, probability)
@@ -51,7 +52,7 @@ class QuoteDraws(NamedTuple):
             error_bp=self.errors(),
         )
 
-    def by_expiration(self, probability: float = 0.95) -> pd.DataFrame:
+    def by_expiration(self, probability: float = 0.95) -> Table:
         """One row an expiration, and one for all: RMSE in bp, share inside bid-ask, coverage, and whether it fits."""
         half = self.table["half_spread"].to_numpy(float)
         off = np.abs(self.prices.mean(axis=0) - self.table["price"].to_numpy(float))
@@ -69,7 +70,7 @@ class QuoteDraws(NamedTuple):
         return result.assign(quotes=result["quotes"].astype(int), flagged=result["flagged"].astype(bool))
 
 
-def _summary(rows: pd.DataFrame) -> dict[str, float]:
+def _summary(rows: Table) -> dict[str, float]:
     spread, missed = float(np.sqrt(rows["squared_z"].mean())), float(rows["coverage"].mean())
     return {
         "quotes": len(rows),

@@ -11,6 +11,7 @@ from jaxtyping import Array
 
 from seqgp.apps.localvol.implied import black_vega, implied_volatility
 from seqgp.apps.localvol.solver import plan_quotes, quote_prices
+from seqgp.apps.localvol.tables import Table
 
 Volatility = Callable[[Array, Array], Array]
 
@@ -29,7 +30,7 @@ def simulated_quotes(
     first: str = "2024-01-02",
     seed: int = 0,
     volatility: Callable[[int], Volatility] = example_volatility,
-) -> pd.DataFrame:
+) -> Table:
     """A table with one row a quote: `quote_date, expiration, strike, option_type, bid, ask`, calls and puts.
 
     Args:
@@ -49,7 +50,7 @@ def simulated_quotes(
     return pd.concat(parts, ignore_index=True)
 
 
-def _day(rng, date, start, spot, strikes, expirations, spread_bp, volatility: Volatility) -> pd.DataFrame:
+def _day(rng, date, start, spot, strikes, expirations, spread_bp, volatility: Volatility) -> Table:
     ends = [start + pd.Timedelta(days=days) for days in expirations]
     rows = pd.DataFrame(
         [(end, k) for end in ends for k in np.linspace(-2, 2, strikes)], columns=pd.Index(["expiration", "deviations"])

@@ -1,0 +1,172 @@
+"""Real DAX options, day after day: held-out quotes, the next day before its update, and what others do.
+
+python -m experiments.dax --data dax_quotes.csv [--days 4] [--knots 8 24] [--scratch]
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from experiments.andreasen_huge import held_out_errors
+from seqgp.apps.localvol import DAX_COLUMNS, LocalVolatility, LocalVolFit, Quotes, figures
+
+HELD_OUT = 0.2
+COLUMNS = {
+    "rmse": "held out, bp",
+    "coverage": "coverage",
+    "scratch": "from scratch, bp",
+    "forecast": "next day, bp",
+    "forecast_coverage": "its coverage",
+    "andreasen_huge": "Andreasen–Huge, bp",
+    "lowest": "lowest σ",
+    "highest": "highest σ",
+    "ess": "min ESS",
+    "seconds": "seconds",
+    "compiling": "compiling",
+}
+
+
+def split(day: Quotes, seed: int) -> tuple[Quotes, Quotes]:
+    """Four fifths to learn from, one fifth to score."""
+    out = np.random.default_rng([seed, day.dates[0].toordinal()]).random(len(day.table)) < HELD_OUT
+    return dataclasses.replace(day, table=day.table[~out]), dataclasses.replace(day, table=day.table[out])
+
+
+def quoted_range(fit: LocalVolFit) -> tuple[float, float]:
+    """The lowest and the highest local volatility of any draw at the quoted expirations and strikes."""
+    lows, highs = [], []
+    for _, quotes in fit.last.quotes.table.groupby("expiration"):
+        y = np.linspace(quotes["log_moneyness"].min(), quotes["log_moneyness"].max(), 31)
+        draws = fit.surface().on_grid([quotes["maturity"].iloc[0]], log_moneyness=y).draws
+        lows.append(draws.min())
+        highs.append(draws.max())
+    return float(min(lows)), float(max(highs))
+
+
+def score_day(fit: LocalVolFit, model: LocalVolatility, day: Quotes, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Everything about one day: predicted, updated, scored on what was held out, beside others."""
+    train, test = split(day, arguments.seed)
+    ahead = fit.forecast(day).by_expiration().loc["all"] if fit.days else {}
+    updated = fit.update(train)
+    found = fit.table(test).loc["all"]
+    lowest, highest = quoted_range(fit)
+    row: dict[str, Any] = {
+        "date": f"{updated.date:%Y-%m-%d}",
+        "quotes": len(train.table),
+        "held_out": len(test.table),
+        "rmse": found["rmse_bp"],
+        "coverage": found["coverage"],
+        "forecast": ahead.get("rmse_bp", np.nan),
+        "forecast_coverage": ahead.get("coverage", np.nan),
+        "lowest": lowest,
+        "highest": highest,
+        "ess": min(value for name, value in updated.info.ess.items() if name != "latent"),
+        "ess_latent": updated.info.ess["latent"],
+        "rhat": updated.info.max_rhat,
+        "seconds": updated.info.seconds,
+        "compiling": updated.info.compile_seconds,
+        "flagged": [f"{date:%Y-%m-%d}" for date in updated.flagged],
+        "warnings": list(updated.info.warnings),
+    }
+    variants = held_out_errors(train, test)
+    row["variants"], row["andreasen_huge"] = variants, min(variants.values(), default=np.nan)
+    if arguments.scratch and len(fit.days) > 1:
+        alone = sampled(model, arguments)
+        alone.update(train)
+        row["scratch"] = alone.table(test).loc["all", "rmse_bp"]
+    return row
+
+
+def sampled(model: LocalVolatility, arguments: argparse.Namespace) -> LocalVolFit:
+    """A fit that has seen nothing yet."""
+    return LocalVolFit(model, arguments.draws, arguments.seed, chains=arguments.chains, warmup=arguments.warmup)
+
+
+def table_of(rows: list[dict[str, Any]]) -> Table:
+    """One row a day."""
+    table = Table(title="DAX: errors in basis points of implied volatility")
+    for heading in ("day", "quotes", *COLUMNS.values()):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        cells = [f"{row.get(name, np.nan):.3g}" for name in COLUMNS]
+        table.add_row(row["date"], f"{row['quotes']}+{row['held_out']}", *cells)
+    return table
+
+
+def save_figures(fit: LocalVolFit, test: Quotes, rows: list[dict[str, Any]], out: Path) -> None:
+    """Smiles and surface of the last day, parameters and errors over days."""
+    figures.smiles(fit, held_out=test).savefig(out / "smiles.png", dpi=150)
+    figures.surface(fit).savefig(out / "surface.png", dpi=150)
+    figures.parameters(fit).savefig(out / "parameters.png", dpi=150)
+    frame = pd.DataFrame(rows)
+    figure, axis = plt.subplots(figsize=(7, 3.4), layout="constrained")
+    at = np.arange(len(frame))
+    named = {"rmse": "held out", "scratch": "held out, from scratch", "forecast": "next day, before its update"}
+    for (name, label), marker in zip((named | {"andreasen_huge": "Andreasen–Huge, best variant"}).items(), "osv^"):
+        if name in frame:
+            axis.plot(at, frame[name], marker=marker, label=label, lw=1, ms=5)
+    axis.set_xticks(at, frame["date"], rotation=45, fontsize=8)
+    axis.set(ylabel="RMSE, bp of implied volatility", ylim=(0, None))
+    axis.legend(frameon=False, fontsize=8)
+    figure.savefig(out / "errors.png", dpi=150)
+
+
+def parse(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m experiments.dax", description=str(__doc__).splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="the table of quotes: date, T, type, strike, price")
+    parser.add_argument("--first", default=None, help="the first date")
+    parser.add_argument("--days", type=int, default=None, help="how many days")
+    parser.add_argument("--knots", type=int, nargs=2, default=(8, 24), help="in maturity and in log-moneyness")
+    parser.add_argument("--draws", type=int, default=1000)
+    parser.add_argument("--chains", type=int, default=4)
+    parser.add_argument("--warmup", type=int, default=300)
+    parser.add_argument("--noise", choices=("volatility", "price"), default="volatility")
+    parser.add_argument("--robust", action="store_true", help="Student-t noise")
+    parser.add_argument("--scratch", action=argparse.BooleanOptionalAction, default=True, help="also refit each day")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("out/dax"))
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str] | None = None) -> None:
+    arguments = parse(argv)
+    jax.config.update("jax_enable_x64", True)
+    matplotlib.use("agg")
+    console = Console(width=150)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    quotes = Quotes.from_csv(arguments.data, DAX_COLUMNS).select(min_maturity=0.05, max_deviations=2)
+    dates = [date for date in quotes.dates if arguments.first is None or date >= pd.Timestamp(arguments.first)]
+    dates = dates[: arguments.days]
+    model = LocalVolatility.for_quotes(quotes, tuple(arguments.knots), noise=arguments.noise, robust=arguments.robust)
+    fit, rows = sampled(model, arguments), []
+    for date in dates:
+        start = time.perf_counter()
+        rows.append(score_day(fit, model, quotes.day(date), arguments))
+        row = rows[-1]
+        console.print(
+            f"{row['date']}: {row['rmse']:.1f} bp held out, coverage {row['coverage']:.0%}; Andreasen–Huge "
+            f"{row['andreasen_huge']:.1f} bp; {time.perf_counter() - start:.0f} s in all"
+        )
+        (arguments.out / "table.json").write_text(json.dumps(rows, indent=1, default=float))
+    console.print(table_of(rows))
+    better = sum(row["rmse"] < row["andreasen_huge"] for row in rows)
+    console.print(f"Below the best Andreasen–Huge variant on {better} of {len(rows)} days")
+    save_figures(fit, split(quotes.day(dates[-1]), arguments.seed)[1], rows, arguments.out)
+    console.print(f"Figures and table: {arguments.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""The command ``localvol``: from a table of option quotes to surfaces with bands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+from rich.box import SIMPLE
+from rich.table import Table
+
+from seqgp.cli.common import Debug, Json, Mistake, Seed, command, show
+
+Knots = Annotated[tuple[int, int], typer.Option(help="Knots in maturity and in log-moneyness.")]
+
+
+@command
+def localvol(
+    quotes: Annotated[
+        Path,
+        typer.Argument(
+            metavar="QUOTES.csv",
+            help="One row a quote: quote_date, expiration, strike, option_type, bid, ask or price.",
+        ),
+    ],
+    folder: Annotated[Path, typer.Option("-o", "--output", help="The folder to write to.")] = Path("localvol"),
+    column: Annotated[
+        list[str] | None, typer.Option(metavar="OURS=THEIRS", help="A column of another name; may be repeated.")
+    ] = None,
+    noise: Annotated[
+        str, typer.Option(help="What the noise is constant in: volatility, spread or price.")
+    ] = "volatility",
+    robust: Annotated[bool, typer.Option("--robust", help="Student-t noise, against outliers.")] = False,
+    knots: Knots = (8, 24),
+    min_maturity: Annotated[float, typer.Option(help="Leave out shorter maturities, in years.")] = 0.05,
+    deviations: Annotated[float, typer.Option(help="Leave out strikes further from the money.")] = 2.0,
+    draws: Annotated[int, typer.Option(min=20, help="Draws of each day.")] = 1000,
+    seed: Seed = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Infer local volatility, day after day, from option quotes: surfaces, smiles and errors, as tables and figures."""
+    from seqgp.apps.localvol import LocalVolatility, LocalVolFit, Quotes
+
+    _check_folder(folder)
+    try:
+        table = Quotes.from_csv(quotes, _mapping(column))
+        chosen = table.select(min_maturity=min_maturity, max_deviations=deviations)
+        model = LocalVolatility.for_quotes(chosen, knots, noise=noise, robust=robust)  # pyright: ignore
+        days = [chosen.day(date) for date in chosen.dates]
+        for day in days:
+            model.snapshot(day)
+    except ValueError as error:
+        raise Mistake(f"{quotes}: {error}") from error
+    folder.mkdir(parents=True, exist_ok=True)
+    chosen.excluded.to_csv(folder / "excluded.csv")
+    fit = LocalVolFit(model, draws, seed or 0)
+    rows = []
+    for day in days:
+        fit.update(day)
+        rows.append(_row(fit))
+        if not json:
+            show({}, False, lambda out: out.print(_line(rows[-1]), markup=False))
+    write_results(fit, folder)
+    said = {"folder": folder, "days": rows, "excluded": len(chosen.excluded)}
+    show(said, json, lambda out: out.print(_table(fit, folder)))
+
+
+def write_results(fit: Any, folder: Path) -> None:
+    """Tables of the last day and of all parameters; figures where Matplotlib is there."""
+    fit.table().to_csv(folder / "expirations.csv")
+    fit.quote_draws().to_frame().to_csv(folder / "quotes.csv")
+    fit.smiles().to_csv(folder / "smiles.csv", index=False)
+    fit.parameters().to_csv(folder / "parameters.csv", index=False)
+    model = fit.model
+    T = np.linspace(model.maturities[0], model.maturities[-1], 25)
+    y = np.linspace(model.log_moneyness[0], model.log_moneyness[-1], 41)
+    fit.surface().on_grid(T, log_moneyness=y).to_frame().to_csv(folder / "surface.csv", index=False)
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        return
+    from seqgp.apps.localvol import figures
+
+    mpl.use("agg")
+    for name in ("smiles", "surface", "parameters"):
+        getattr(figures, name)(fit).savefig(folder / f"{name}.png", dpi=150)
+
+
+def _check_folder(folder: Path) -> None:
+    if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
+        raise Mistake(f"{folder}: is there already; choose another folder with -o")
+
+
+def _mapping(given: list[str] | None) -> dict[str, str] | None:
+    pairs = [entry.partition("=") for entry in given or []]
+    bad = [entry for entry, (ours, _, theirs) in zip(given or [], pairs) if not (ours and theirs)]
+    if bad:
+        raise Mistake(f"--column {bad[0]}: expected OURS=THEIRS, option_type=cp_flag, say")
+    return {ours: theirs for ours, _, theirs in pairs} or None
+
+
+def _row(fit: Any) -> dict[str, Any]:
+    day, found = fit.last, fit.table().loc["all"]
+    return {
+        "date": f"{day.date:%Y-%m-%d}",
+        "quotes": int(found["quotes"]),
+        "rmse_bp": float(found["rmse_bp"]),
+        "forecast_bp": None if day.forecast is None else float(day.forecast.loc["all", "rmse_bp"]),
+        "coverage": float(found["coverage"]),
+        "flagged": [f"{date:%Y-%m-%d}" for date in day.flagged],
+        "min_ess": day.info.min_ess,
+        "seconds": day.info.seconds,
+        "warnings": list(day.info.warnings),
+    }
+
+
+def _line(row: dict[str, Any]) -> str:
+    ahead = "" if row["forecast_bp"] is None else f", {row['forecast_bp']:.1f} bp before its update"
+    flagged = f"; does not fit: {', '.join(row['flagged'])}" if row["flagged"] else ""
+    return f"{row['date']}: {row['quotes']} quotes, {row['rmse_bp']:.1f} bp{ahead}, ESS {row['min_ess']:.0f}{flagged}"
+
+
+def _table(fit: Any, folder: Path) -> Table:
+    table = Table(title=f"{fit.last.date:%Y-%m-%d}; more in {folder}", box=SIMPLE)
+    for heading in ("expiration", "quotes", "RMSE, bp", "inside bid-ask", "coverage"):
+        table.add_column(heading, justify="right")
+    for name, row in fit.table().iterrows():
+        when = f"{name:%Y-%m-%d}" if isinstance(name, pd.Timestamp) else str(name)
+        inside = "" if np.isnan(row["inside_bid_ask"]) else f"{row['inside_bid_ask']:.0%}"
+        table.add_row(when, str(row["quotes"]), f"{row['rmse_bp']:.1f}", inside, f"{row['coverage']:.0%}")
+    return table
