@@ -43,15 +43,15 @@ class Summary(NamedTuple):
 
 def regression_model() -> seqgp.Model:
     """The paper's regression model with its hyperprior."""
-    sigmoid, root10 = seqgp.ScaledSigmoid, 10**0.5
+    root10 = 10**0.5
     return seqgp.Model(
         kernel=seqgp.Separable(
-            time=seqgp.SquaredExponential(lengthscale=sigmoid(0, root10)),
-            space=seqgp.SquaredExponential(lengthscale=[sigmoid(0, root10)] * 2),
-            scale=sigmoid(0, 2),
+            time=seqgp.SquaredExponential(lengthscale=seqgp.ScaledSigmoid(0, root10)),
+            space=seqgp.SquaredExponential(lengthscale=[seqgp.ScaledSigmoid(0, root10)] * 2),
+            scale=seqgp.ScaledSigmoid(0, 2),
         ),
-        mean=sigmoid(0, 1),
-        likelihood=seqgp.Gaussian(noise=sigmoid(0, 1)),
+        mean=seqgp.ScaledSigmoid(0, 1),
+        likelihood=seqgp.Gaussian(noise=seqgp.ScaledSigmoid(0, 1)),
         jitter=JITTER,
     )
 

@@ -26,7 +26,7 @@ def exact():
 
 
 @pytest.mark.parametrize(
-    "settings", [{"updates": "plain", "draws": 8000, "thin": 4}, {"updates": "informed", "draws": 16000}]
+    "settings", [{"updates": "plain", "draws": 16000, "thin": 5}, {"updates": "informed", "draws": 16000}]
 )
 def test_initial_sample(exact, settings):
     state, info = seqgp.SequentialSampler(model(), chains=4, **settings).init(jax.random.key(0), data())

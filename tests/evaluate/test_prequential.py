@@ -1,0 +1,53 @@
+"""Scores of predicted snapshots, and the alarm when they stop being calibrated."""
+
+import numpy as np
+import pytest
+
+import seqgp
+
+
+def stream(steps, shift=0.0, factor=1.0, n=30, draws=200, seed=0):
+    """Snapshots whose values share much of their error, predicted rightly but for shift and factor."""
+    rng = np.random.default_rng(seed)
+
+    def joint(size):
+        return rng.normal(size=(size, 1)) + 0.5 * rng.normal(size=(size, n))
+
+    return [seqgp.prequential(joint(draws), shift + factor * joint(1)[0]) for _ in range(steps)]
+
+
+def test_a_calibrated_stream_raises_no_alarm_however_dependent_its_values():
+    """At a level of 1e-2, 100 streams: more than 5 alarms have a probability of 5e-4."""
+    alarms = sum(seqgp.drift_alarm(stream(20, n=10, draws=100, seed=seed), level=1e-2).alarm for seed in range(100))
+    assert alarms <= 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [({"shift": 2.0}, "above"), ({"shift": -2.0}, "below"), ({"factor": 3.0}, "further"), ({"factor": 0.2}, "closer")],
+)
+def test_drift_is_named(changes, what):
+    found = seqgp.drift_alarm(stream(20, **changes))
+    assert found.alarm
+    assert what in found.message
+    assert found.p_value < 1e-3
+
+
+def test_scores_are_those_of_the_observed_values():
+    rng = np.random.default_rng(0)
+    draws, y = rng.normal(size=(2000, 4)), np.array([0.0, np.nan, 0.5, 9.0])
+    found = seqgp.prequential(draws, y, log_score=-3.0)
+    assert found["coverage_95"] == pytest.approx(2 / 3)
+    assert found["log_score"] == -3.0
+    # The CRPS of a standard normal at 0 is (√2 − 1)/√π, far out it is |y| − 1/√π.
+    normal = [(2**0.5 - 1) / np.pi**0.5, 0.3313, 9 - np.pi**-0.5]
+    assert found["crps"] == pytest.approx(np.mean(normal), rel=0.02)
+    assert set(found) == {"crps", "coverage_50", "coverage_95", "pit_location", "pit_spread", "log_score"}
+
+
+def test_nothing_observed_and_too_few_steps():
+    assert seqgp.prequential(np.zeros((10, 2)), np.full(2, np.nan)) == {}
+    assert not seqgp.drift_alarm([{}] * 20).alarm
+    assert not seqgp.drift_alarm(stream(4, shift=9.0)).alarm
+    with pytest.raises(seqgp.DataError, match=r"y has shape \(3,\)"):
+        seqgp.prequential(np.zeros((10, 2)), np.zeros(3))
