@@ -82,7 +82,9 @@ def long_run(sizes: Sizes) -> list[Line]:
     """Time and peak memory of a long sequence from a generator."""
     rng = np.random.default_rng(SEED)
     snapshots = (snapshot_of(rng, 0.05 * i, 20) for i in range(sizes.steps))
-    sampler = seqgp.SequentialSampler(regression_model(), draws=40, warmup=50, carry="paper", updates="plain")
+    sampler = seqgp.SequentialSampler(
+        regression_model(), draws=20, chains=1, warmup=10, latent=seqgp.Dense(), updates="plain"
+    )
     seconds, peaks = [], {}
     sequence = seqgp.steps(sampler, snapshots, key=jax.random.key(SEED), progress=False)
     for number, (_, info) in enumerate(sequence, start=1):

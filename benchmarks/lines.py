@@ -107,6 +107,12 @@ def double_precision() -> None:
     jax.config.update("jax_enable_x64", True)
 
 
+def hurry() -> None:
+    """For small sizes, where compilation is nearly all of the time: optimise little, here and in child processes."""
+    os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+    jax.config.update("jax_disable_most_optimizations", True)
+
+
 def table_of(title: str, lines: Sequence[Line]) -> Table:
     """The lines for a terminal."""
     table = Table(title=title, title_justify="left")
@@ -129,4 +135,6 @@ def main(lines: Callable[..., Sequence[Line]], title: str) -> None:
     parser.add_argument("--quick", action="store_true", help="small sizes: whether it runs, not how fast")
     arguments = parser.parse_args()
     double_precision()
+    if arguments.quick:
+        hurry()
     Console().print(table_of(title, lines(quick=arguments.quick)))

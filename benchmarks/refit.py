@@ -55,7 +55,9 @@ def measure(sizes: Sizes) -> list[Line]:
 
 
 def _sequence(model: seqgp.Model, snapshots: list[seqgp.Snapshot], draws: int, updates: str) -> tuple[float, float]:
+    """Seconds of the whole sequence and effective draws of the last latent, after one that may have compiled."""
     sampler = seqgp.SequentialSampler(model, draws, latent=seqgp.Dense(), updates=updates)
+    seqgp.run(sampler, snapshots[:2], key=jax.random.key(SEED), progress=False)
     seconds, ess = 0.0, float("nan")
     for state, info in seqgp.steps(sampler, snapshots, key=jax.random.key(SEED), progress=False):
         seconds += info.seconds
