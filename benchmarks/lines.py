@@ -14,6 +14,7 @@ import jax
 import numpy as np
 from arviz_stats.base import array_stats
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
@@ -120,7 +121,7 @@ def table_of(title: str, lines: Sequence[Line]) -> Table:
         table.add_column(heading, justify="right" if heading in ("value", "goal") else "left")
     for line in lines:
         verdict = {None: "", True: "[green]met[/]", False: "[red]not met[/]"}[line.met]
-        table.add_row(line.name, f"{line.value:.3g}", goal_of(line), verdict, line.detail)
+        table.add_row(escape(line.name), f"{line.value:.3g}", goal_of(line), verdict, escape(line.detail))
     return table
 
 
