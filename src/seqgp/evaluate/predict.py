@@ -101,7 +101,11 @@ def _log_marginals(model: Model, conditioning: Conditioning, each, y, missing):
         covariance = jnp.where(seen[:, None] & seen[None, :], covariance, jnp.eye(len(y)))
         chol = cholesky(covariance)
         white = solve_lower(chol, residual)
-        return -0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(chol))) - 0.5 * jnp.sum(seen, dtype=float) * jnp.log(2 * jnp.pi)
+        return (
+            -0.5 * white @ white
+            - jnp.sum(jnp.log(jnp.diagonal(chol)))
+            - 0.5 * jnp.sum(seen, dtype=float) * jnp.log(2 * jnp.pi)
+        )
 
     return jax.lax.map(one, (conditioning.z, conditioning.window))
 

@@ -28,8 +28,8 @@ class Prior(eqx.Module):
     """A transform of ``z ~ N(loc, scale²)``; subclasses say which, and have ``loc`` and ``scale``."""
 
     if TYPE_CHECKING:
-        loc: Any
-        scale: Any
+
+        def __getattr__(self, name: str) -> Any: ...
 
     @abc.abstractmethod
     def value(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -73,12 +73,12 @@ class Through(Prior):
         self.prior, self.function = prior, function
 
     @property
-    def loc(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def loc(self) -> float:
         """The mean of the underlying ``z``."""
         return self.prior.loc
 
     @property
-    def scale(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def scale(self) -> float:
         """The standard deviation of the underlying ``z``."""
         return self.prior.scale
 
