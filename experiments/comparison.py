@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import seqgp
+from experiments.simulate import regression_model
 from seqgp.reference import CollapsedSampler, predictive_log_score
 
 JITTER = 1e-8
@@ -39,21 +40,6 @@ class Summary(NamedTuple):
     seconds: float  # without compilation; of this time alone
     ess: float  # the smallest of the latent
     rhat: float
-
-
-def regression_model() -> seqgp.Model:
-    """The paper's regression model with its hyperprior."""
-    root10 = 10**0.5
-    return seqgp.Model(
-        kernel=seqgp.Separable(
-            time=seqgp.SquaredExponential(lengthscale=seqgp.ScaledSigmoid(0, root10)),
-            space=seqgp.SquaredExponential(lengthscale=[seqgp.ScaledSigmoid(0, root10)] * 2),
-            scale=seqgp.ScaledSigmoid(0, 2),
-        ),
-        mean=seqgp.ScaledSigmoid(0, 1),
-        likelihood=seqgp.Gaussian(noise=seqgp.ScaledSigmoid(0, 1)),
-        jitter=JITTER,
-    )
 
 
 def simulate(seed: int, n: int = 100, steps: int = 10) -> DataSet:
