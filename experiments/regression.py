@@ -52,7 +52,7 @@ def sampler_of(arguments: argparse.Namespace) -> seqgp.SequentialSampler:
         warmup=250 if plain and chains == 4 else None,
         thin=5 if plain else None,
         latent=latent,
-        updates=seqgp.Plain(sweeps=(5, 5, 1), start="prior") if plain else "informed",
+        updates=seqgp.Plain(sweeps=(5, 5, 1), start=arguments.start) if plain else "informed",
         carry=arguments.carry,
     )
 
@@ -182,6 +182,12 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--latent", choices=("dense", "knots"), default="dense")
     parser.add_argument("--updates", choices=("plain", "informed"), default="plain")
+    parser.add_argument(
+        "--start",
+        choices=("warm", "prior"),
+        default="warm",
+        help="where plain updates of a draw start: the chain's last coordinates, or a fresh draw (the paper's)",
+    )
     parser.add_argument("--carry", choices=("paper", "level", "joint"), default="paper")
     parser.add_argument("--n", type=int, default=200, help="points a snapshot")
     parser.add_argument("--steps", type=int, default=20, help="snapshots")
