@@ -39,7 +39,8 @@ def smiles(fit: LocalVolFit, held_out: Quotes | None = None, probability: float 
         probability: of the bands.
         columns: panels in a row.
     """
-    bands, table = fit.smiles(probability=probability), fit.last.quotes.table
+    table = fit.last.quotes.table
+    bands = fit.smiles(probability=probability, around=held_out)
     slices = list(table.groupby("expiration"))
     rows = -(-len(slices) // columns)
     figure, axes = pyplot().subplots(
@@ -86,12 +87,12 @@ def surface(fit: LocalVolFit, probability: float = 0.95, points: tuple[int, int]
     colours = plt.get_cmap("viridis_r")(scale(width))
     colours[grid.prior_dominated(), :3] = 0.5 + 0.5 * colours[grid.prior_dominated(), :3]
     figure = plt.figure(figsize=(7.5, 5.4))
-    axis = figure.add_axes((0.0, 0.02, 0.84, 0.96), projection="3d")
+    axis = figure.add_axes((0.0, 0.0, 0.84, 0.94), projection="3d")
     X, Y = np.meshgrid(y, T)
     axis.plot_surface(X, Y, mean, facecolors=colours, rstride=1, cstride=1, shade=False, lw=0, antialiased=False)
     axis.set(xlabel="log(K/F)", ylabel="maturity, years", zlabel="local volatility, %")
     axis.view_init(elev=26, azim=-128)
-    axis.set_title(f"Local volatility on {fit.last.date:%d %B %Y}", fontsize=11)
+    figure.suptitle(f"Local volatility on {fit.last.date:%d %B %Y} (pale: the prior dominates)", fontsize=11)
     mappable = plt.cm.ScalarMappable(norm=scale, cmap="viridis_r")
     figure.colorbar(
         mappable, cax=figure.add_axes((0.88, 0.22, 0.02, 0.55)), label=f"width of the {probability:.0%} band, points"
@@ -110,11 +111,13 @@ def parameters(fit: LocalVolFit) -> Any:
     )
     for axis, name in zip(axes.flat, names):
         part = table[table["parameter"] == name]
+        unit = 1e4 if name == "noise" and fit.model.noise == "volatility" else 1.0
         at = np.arange(len(part))  # days are few and unevenly spaced: one tick each
-        error = [part["mean"] - part["low"], part["high"] - part["mean"]]
-        axis.errorbar(at, part["mean"], error, fmt="o", color=BLUE, ms=4, elinewidth=1.2, capsize=2)
+        error = [unit * (part["mean"] - part["low"]), unit * (part["high"] - part["mean"])]
+        axis.errorbar(at, unit * part["mean"], error, fmt="o", color=BLUE, ms=4, elinewidth=1.2, capsize=2)
         axis.set_xticks(at, [f"{date:%d %b}" for date in part["quote_date"]], rotation=60, fontsize=7)
-        axis.set_title(NAMES.get(name, name), fontsize=9)
+        axis.set_title(NAMES.get(name, name) + (", bp of implied volatility" if unit > 1 else ""), fontsize=9)
+        axis.set_xlim(-0.5, len(part) - 0.5)
         axis.tick_params(axis="y", labelsize=8)
         axis.set_ylim(bottom=0)
     for axis in axes.flat[len(names) :]:

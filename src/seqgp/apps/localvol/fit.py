@@ -128,9 +128,22 @@ class LocalVolFit:
         knots = (self.model.maturities, self.model.log_moneyness)
         return SurfaceDraws(*knots, self.model.values(state.latent), spread, curve)
 
-    def smiles(self, points: int = 41, probability: float = 0.95, maturities: ArrayLike | None = None) -> Table:
-        """Implied volatility with bands, over the strikes of each expiration (or of given maturities)."""
-        places = self._smile_places(points, maturities)
+    def smiles(
+        self,
+        points: int = 41,
+        probability: float = 0.95,
+        maturities: ArrayLike | None = None,
+        around: Quotes | None = None,
+    ) -> Table:
+        """Implied volatility with bands, over the strikes of each expiration.
+
+        Args:
+            points: strikes in a smile.
+            probability: of the bands.
+            maturities: others than those of the day's expirations.
+            around: further quotes of the day that the strikes should reach to.
+        """
+        places = self._smile_places(points, maturities, around)
         T, K, F, D, call = (places[n].to_numpy() for n in ("maturity", "strike", "forward", "discount", "is_call"))
         model = self.model
         plan = plan_quotes(
@@ -185,8 +198,10 @@ class LocalVolFit:
                 return day
         raise ValueError(f"the state at t = {state.t:g} is not of a day of this fit")
 
-    def _smile_places(self, points: int, maturities: ArrayLike | None) -> Table:
-        table = self.last.quotes.table
+    def _smile_places(self, points: int, maturities: ArrayLike | None, around: Quotes | None) -> Table:
+        table: Table = self.last.quotes.table
+        if around is not None:
+            table = pd.concat([table, around.table])
         curve = ForwardCurve.from_table(self.last.quotes.forwards)
         if maturities is None:
             slices = [(g["maturity"].iloc[0], g["log_moneyness"]) for _, g in table.groupby("expiration")]

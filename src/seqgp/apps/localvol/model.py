@@ -125,7 +125,8 @@ class LocalVolatility:
         """The quotes of one date as data: prices, and what pricing them needs as the context."""
         y, unit = day.table["price"].to_numpy(float), self.units(day)
         size = max(self.capacity, _CAPACITY * math.ceil(len(y) / _CAPACITY)) if self.capacity else len(y)
-        return self.planned(years(day.dates[0]), self.plan(day, size), y, unit)
+        plan = self.plan(day, size)
+        return self.planned(years(day.dates[0]), plan, y, unit)
 
     def planned(self, t: float, plan: Plan, prices: ArrayLike, unit: ArrayLike = 1.0) -> seqgp.Snapshot:
         """Prices of planned quotes as data; what they lack to the size of the plan is padding.
