@@ -21,7 +21,7 @@ class Sizes(NamedTuple):
 
     n: int = 200
     plain: int = 500
-    informed: int = 1000
+    informed: int = 2000
     nuts: int = 150
     slices: int = 1000
     thin: int = 5
@@ -41,9 +41,7 @@ def measure(sizes: Sizes) -> list[Line]:
     snapshot = regression_data(SEED, sizes.n, 1).snapshots[0]
     model, dense = regression_model(), seqgp.Dense()
     plain = initial_rate(model, snapshot, draws=sizes.plain, chains=1, latent=dense, updates="plain")
-    informed = initial_rate(
-        model, snapshot, sizes.turns, draws=sizes.informed, chains=1, latent=dense, updates="informed"
-    )
+    informed = initial_rate(model, snapshot, sizes.turns, draws=sizes.informed, latent=dense, updates="informed")
     peer = nuts(model, [snapshot], sizes.nuts)
     theirs = peer.ess / peer.seconds
     where = f"initial sample, N={sizes.n}"
