@@ -9,6 +9,7 @@ import pytest
 import seqgp
 import small
 from geweke import BOUND, largest_score, standard_form
+from seqgp.mcmc.gaussian import log_normal_density
 from seqgp.mcmc.informed import Informed, InformedTuning, Surrogate, chart_of
 from seqgp.mcmc.moves import move_latent
 from seqgp.mcmc.target import place_at, position_at
@@ -102,7 +103,15 @@ def test_a_surrogate_that_is_not_corrected_is_caught(monkeypatch):
 
 
 def test_an_ellipse_that_is_not_corrected_is_caught(monkeypatch):
-    monkeypatch.setattr("seqgp.mcmc.informed.log_normal_density", lambda v, mean, root: jnp.zeros(()))
+    monkeypatch.setattr("seqgp.mcmc.informed.log_student_density", lambda z, tuning: jnp.zeros(()))
+    assert largest_score(standard_form(jax.random.key(3), sweep(tuning()))) > BOUND
+
+
+def test_an_ellipse_corrected_as_if_it_were_gaussian_is_caught(monkeypatch):
+    def gaussian(z, tuning):
+        return log_normal_density(z, tuning.mean, tuning.root)
+
+    monkeypatch.setattr("seqgp.mcmc.informed.log_student_density", gaussian)
     assert largest_score(standard_form(jax.random.key(3), sweep(tuning()))) > BOUND
 
 
