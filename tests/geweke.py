@@ -13,7 +13,9 @@ from jax.scipy.linalg import solve_triangular
 
 import small
 
-BOUND = 4.0  # two-sided: 6e-5 for each of at most 100 moments; seeds are fixed, so an alarm is looked into, not repeated
+BOUND = (
+    4.0  # two-sided: 6e-5 for each of at most 100 moments; seeds are fixed, so an alarm is looked into, not repeated
+)
 
 
 def standard_form(key, update, build=small.target, replicates=4000, transitions=8):

@@ -86,26 +86,35 @@ def _draw_levels(model: Model, conditioning: Conditioning, keys):
 
 def _log_marginals(model: Model, conditioning: Conditioning, each, y, missing):
     at = _moments(model, conditioning)
-    seen = ~missing
+    weights, seen = conditioning.observe.weights, ~missing
+    few_sites = weights is not None and weights.shape[1] < weights.shape[0]
+    count = jnp.sum(seen, dtype=float)
+    observe = jnp.where(seen[:, None], 0.0 if weights is None else weights, 0.0)
+    gram = observe.T @ observe
+
+    def in_sites(residual, root, noise):
+        """In the sites, where they are fewer than the data: ``I + A A'`` by way of ``I + A'A``."""
+        chol = cholesky(jnp.eye(len(gram)) + root.pull(root.pull(gram).T) / noise**2)
+        white = solve_lower(chol, root.pull(observe.T @ residual) / noise)
+        return residual @ residual - white @ white, jnp.sum(jnp.log(jnp.diagonal(chol)))
+
+    def in_data(residual, root, noise):
+        half = jax.vmap(conditioning.observe, in_axes=1, out_axes=1)(root.apply(jnp.eye(len(conditioning.x[-1]))))
+        covariance = jnp.eye(len(y)) + half @ half.T / noise**2
+        chol = cholesky(jnp.where(seen[:, None] & seen[None, :], covariance, jnp.eye(len(y))))
+        white = solve_lower(chol, residual)
+        return white @ white, jnp.sum(jnp.log(jnp.diagonal(chol)))
 
     def one(inputs):
         z, window = inputs
         parameters, sites, root = at(z, window)
+        noise = parameters["noise"]
         residual = jnp.where(seen, y - conditioning.observe(sites) - parameters["mean"], 0.0)
-        noise = parameters["noise"] ** 2 * jnp.eye(len(y))
         if root is None:
-            covariance = noise
+            square, log_det = residual @ residual, 0.0
         else:
-            half = jax.vmap(conditioning.observe, in_axes=1, out_axes=1)(root.apply(jnp.eye(len(sites))))
-            covariance = half @ half.T + noise
-        covariance = jnp.where(seen[:, None] & seen[None, :], covariance, jnp.eye(len(y)))
-        chol = cholesky(covariance)
-        white = solve_lower(chol, residual)
-        return (
-            -0.5 * white @ white
-            - jnp.sum(jnp.log(jnp.diagonal(chol)))
-            - 0.5 * jnp.sum(seen, dtype=float) * jnp.log(2 * jnp.pi)
-        )
+            square, log_det = (in_sites if few_sites else in_data)(residual, root, noise)
+        return -0.5 * square / noise**2 - log_det - count * (jnp.log(noise) + 0.5 * jnp.log(2 * jnp.pi))
 
     return jax.lax.map(one, (conditioning.z, conditioning.window))
 
@@ -211,6 +220,8 @@ def predict(
         t: the time; the last one by default, later for a forecast.
         context: what the likelihood needs besides, for the new data.
     """
+    if not isinstance(state, State):
+        raise SamplerError(f"predict: expected a state, got {type(state).__name__}")
     x = np.asarray(x_new, dtype=float)
     time = state.t if t is None else float(t)
     _check_inputs(x, time, state)
@@ -225,8 +236,6 @@ def predict(
 
 
 def _check_inputs(x: np.ndarray, t: float, state: State) -> None:
-    if not isinstance(state, State):
-        raise SamplerError(f"predict: expected a state, got {type(state).__name__}")
     if x.ndim != 2 or 0 in x.shape:
         raise DataError(f"predict: x has shape {x.shape}, expected (n, D)")
     if not np.isfinite(x).all():

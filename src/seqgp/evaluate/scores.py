@@ -17,7 +17,7 @@ def log_mean_exp(values: Float[np.ndarray, "draws *n"]) -> Float[np.ndarray, "*n
 
 def crps(draws: Float[np.ndarray, "draws n"], y: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
     """The continuous ranked probability score of each value, ``E|Y − y| − ½ E|Y − Y'|`` (fair in the draws)."""
-    return np.asarray(crps_ensemble(y, np.moveaxis(draws, 0, -1), estimator="fair"))
+    return np.asarray(crps_ensemble(y, np.moveaxis(draws, 0, -1), estimator="pwm"))
 
 
 def pit(

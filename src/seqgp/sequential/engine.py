@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-_CACHE: OrderedDict[Any, Callable] = OrderedDict()
+_CACHE: OrderedDict[Any, Any] = OrderedDict()
 _CACHE_SIZE = 64
 _LOCK = threading.Lock()
 
@@ -30,21 +30,35 @@ def compiled(function: Callable, *args: Any) -> tuple[Callable[[], Any], float]:
     Arrays are arguments; everything else in ``args`` (models, settings) is compiled in, and is part of the cache's key.
     """
     arrays, static = eqx.partition(args, _is_array)
+
+    def build():
+        return jax.jit(lambda arrays: function(*eqx.combine(arrays, static))).lower(arrays).compile()
+
+    ready, seconds = _cached(_key(function, arrays, static), build)
+    return lambda: jax.block_until_ready(ready(arrays)), seconds
+
+
+def remembered(function: Callable, *args: Any) -> Any:
+    """``function(*args)``, of which only the shapes of arrays matter, found once."""
+    return _cached(_key(function, *eqx.partition(args, _is_array)), lambda: function(*args))[0]
+
+
+def _key(function: Callable, arrays: Any, static: Any) -> Any:
     leaves, structure = jax.tree.flatten(static)
     shapes = tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(arrays))
-    key = (function, structure, tuple(leaves), jax.tree.structure(arrays), shapes)
+    return function, structure, tuple(leaves), jax.tree.structure(arrays), shapes
+
+
+def _cached(key: Any, build: Callable[[], Any]) -> tuple[Any, float]:
     with _LOCK:
-        ready, seconds = _CACHE.get(key), 0.0
-        if ready is None:
-            start = time.perf_counter()
-            ready = jax.jit(lambda arrays: function(*eqx.combine(arrays, static))).lower(arrays).compile()
-            seconds = time.perf_counter() - start
-            _CACHE[key] = ready
-            if len(_CACHE) > _CACHE_SIZE:
-                _CACHE.popitem(last=False)
-        else:
+        if key in _CACHE:
             _CACHE.move_to_end(key)
-    return lambda: jax.block_until_ready(ready(arrays)), seconds
+            return _CACHE[key], 0.0
+        start = time.perf_counter()
+        _CACHE[key] = build()
+        if len(_CACHE) > _CACHE_SIZE:
+            _CACHE.popitem(last=False)
+        return _CACHE[key], time.perf_counter() - start
 
 
 def cores() -> int:

@@ -15,7 +15,7 @@ from seqgp.mcmc.plain import Plain, PlainTuning
 from seqgp.models.model import Model
 from seqgp.models.types import Array
 from seqgp.sequential.chains import Draws, Setting
-from seqgp.sequential.engine import compiled
+from seqgp.sequential.engine import compiled, remembered
 from seqgp.sequential.problem import Problem, assemble, target_of
 from seqgp.sequential.search import Found, search, surrogate_at
 
@@ -88,9 +88,17 @@ def _surrogate(setting: Setting, problem: Problem, z, sites):
 
 def is_differentiable(setting: Setting, problem: Problem) -> bool:
     """Whether JAX can differentiate the likelihood of this snapshot in the latent."""
-    target = target_of(assemble(setting.model, setting.carry, problem), _no_window(problem))
-    z = jnp.zeros(target.mean.shape)
-    return differentiable(lambda s: target.log_likelihood(s, z), jax.ShapeDtypeStruct((target.size,), float))
+    return remembered(_is_differentiable, setting, problem)
+
+
+def _is_differentiable(setting: Setting, problem: Problem) -> bool:
+    def log_likelihood(sites):  # all of it traced: nothing is computed, nor compiled
+        target = target_of(assemble(setting.model, setting.carry, problem), _no_window(problem))
+        return target.log_likelihood(sites, jnp.zeros(target.mean.shape))
+
+    tau, sites = len(problem.times) - len(problem.observed), problem.x.shape[1]
+    size = setting.carry.size(tau, sites) + (len(problem.observed) - 1) * sites
+    return differentiable(log_likelihood, jax.ShapeDtypeStruct((size,), float))
 
 
 def _plain(setting: Setting, problem: Problem, sites: np.ndarray | None, z: np.ndarray) -> tuple[PlainTuning, float]:
