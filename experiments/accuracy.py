@@ -1,16 +1,18 @@
-"""The accuracy of each carry against the exact posterior, over simulated data sets, as a Markdown table and JSON.
+"""The accuracy of each carry against the exact posterior, over simulated data sets, as Markdown tables and JSON.
 
-python -m experiments.accuracy [--datasets 10] [--carry paper joint] [--tau 1 2] [--quick]
+python -m experiments.accuracy [regression counts long] [--datasets 10] [--carry paper joint] [--tau 1 2] [--quick]
 
-Resumable: rows and exact posteriors that are in ``out/accuracy`` are not computed again.
+``regression`` is the paper's comparison (N = 100, T = 10), ``counts`` the same with Poisson data (N = 50, T = 8)
+against the full sampler, ``long`` a run of 200 steps. Resumable: what is in ``out/accuracy`` is not computed again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -29,99 +31,177 @@ from experiments.comparison import (
 )
 
 
-def cached_exact(data: DataSet, seed: int, t: int, args: argparse.Namespace) -> Summary:
-    """The exact posterior, from the store where it is there."""
-    path = args.out / f"exact_{seed}_{t}.npz"
+class Problem(NamedTuple):
+    """What is simulated, and when it is compared with the exact posterior."""
+
+    n: int
+    times: tuple[int, ...]
+    draws: int
+    exact_draws: int
+    exact_warmup: int
+    counts: bool = False
+    spacing: float | None = None
+    window: int | None = None  # the exact posterior is given the last snapshots only
+    whole: int | None = None  # at this time the exact posterior of the parameters is given all of them
+
+    def simulate(self, seed: int) -> DataSet:
+        """A data set."""
+        return simulate(seed, self.n, max(self.times), self.counts, self.spacing)
+
+
+FULL = {
+    "regression": Problem(100, (2, 3, 5, 7, 10), 1000, 600, 250),
+    "counts": Problem(50, (2, 4, 6, 8), 1000, 1000, 300, counts=True),
+    "long": Problem(10, (20, 50, 100, 150, 200), 1000, 1000, 300, spacing=1 / 9, window=10, whole=50),
+}
+QUICK = {
+    "regression": Problem(20, (2, 3), 200, 200, 100),
+    "counts": Problem(12, (2, 3), 200, 200, 100, counts=True),
+    "long": Problem(5, (6, 9), 200, 200, 100, spacing=1 / 9, window=4, whole=6),
+}
+
+
+def stored(path: Path, compute: Callable[[], Summary]) -> Summary:
+    """A posterior, from the store where it is there."""
     if not path.exists():
+        np.savez(path, **compute()._asdict())
+    with np.load(path) as found:
+        return Summary(*(found[name][()] for name in Summary._fields))
+
+
+def exact(data: DataSet, problem: Problem, seed: int, t: int, out: Path, window: int | None) -> Summary:
+    """The exact posterior at a time."""
+
+    def compute() -> Summary:
         key = jax.random.fold_in(jax.random.key(10_000 + seed), t)
-        np.savez(path, **exact_posterior(data, t, key, args.exact_draws)._asdict())
-    with np.load(path) as stored:
-        return Summary(*(stored[name][()] for name in Summary._fields))
+        return exact_posterior(data, t, key, problem.exact_draws, problem.exact_warmup, 1, window)
+
+    return stored(out / f"exact_{seed}_{t}_{window or 'all'}.npz", compute)
 
 
-def rows_of(data: DataSet, seed: int, carry: str, tau: int, args: argparse.Namespace) -> list[dict[str, Any]]:
+def rows_of(data: DataSet, problem: Problem, seed: int, carry: str, tau: int, args, out: Path) -> list[dict[str, Any]]:
     """One run of the sequential sampler, compared at all times."""
-    sampler = seqgp.SequentialSampler(data.model, draws=args.draws, tau=tau, carry=carry, updates=args.updates)
-    found = sequential_posteriors(data, args.times, jax.random.key(20_000 + seed), sampler)
-    return [
-        {"seed": seed, "carry": carry, "tau": tau, "t": t}
-        | compare(data, t, cached_exact(data, seed, t, args), found[t])
-        for t in args.times
-    ]
+    sampler = seqgp.SequentialSampler(data.model, problem.draws, tau, carry=carry, updates=args.updates)
+    every = range(1, max(problem.times) + 1)
+    found = sequential_posteriors(data, every, jax.random.key(20_000 + seed), sampler)
+    rows, since = [], 0
+    for t in problem.times:
+        block = [found[s] for s in range(since + 1, t + 1)]
+        row = compare(data, t, exact(data, problem, seed, t, out, problem.window), found[t])
+        row["coverage since"] = float(np.mean([one.coverage for one in block]))
+        row["score since"] = float(np.mean([one.log_score for one in block])) / problem.n
+        row["seconds since"] = float(np.mean([one.seconds for one in block]))
+        if t == problem.whole:
+            whole = compare(data, t, exact(data, problem, seed, t, out, None), found[t])
+            row |= {f"whole {name}": value for name, value in whole.items() if name.startswith(("bias", "sd"))}
+        rows.append({"seed": seed, "carry": carry, "tau": tau, "t": t} | row)
+        since = t
+    return rows
 
 
-def table(rows: list[dict[str, Any]], names: list[str]) -> str:
-    """Per carry, tau and t: means with standard errors over the data sets, and the medians that the goals are about."""
-    columns = {
-        "R_t": ("R", 2),
-        "bias, sds": ("bias", 2),
-        "RMSE / exact": ("rmse ratio", 2),
-        "coverage": ("coverage", 3),
-        "exact coverage": ("exact coverage", 3),
-        "log score − exact": ("score gap", 1),
-        "s": ("seconds", 1),
-    }
+LATENT = {
+    "R_t": ("R", 2),
+    "bias, sds": ("bias", 2),
+    "RMSE / exact": ("rmse ratio", 2),
+    "coverage": ("coverage", 3),
+    "exact coverage": ("exact coverage", 3),
+    "log score − exact": ("score gap", 1),
+    "s": ("seconds", 1),
+}
+COUNTS = {name: spec for name, spec in LATENT.items() if "score" not in name} | {"log score": ("log score", 1)}
+LONG = {
+    "R_t": ("R", 2),
+    "bias, sds": ("bias", 2),
+    "coverage since the row above": ("coverage since", 3),
+    "log score a datum since": ("score since", 3),
+    "s a step since": ("seconds since", 2),
+}
+
+
+def tables(name: str, rows: list[dict[str, Any]], names: list[str]) -> str:
+    """Per carry, tau and t: means with standard errors over the data sets, and medians."""
+    columns = {"regression": LATENT, "counts": COUNTS, "long": LONG}[name]
     rows = [row | {"score gap": row["log score"] - row["exact log score"]} for row in rows]
-    keys = sorted({(row["carry"], row["tau"], row["t"]) for row in rows}, key=str)
-    latent, parameters = [], []
-    for carry, tau, t in sorted(keys):
-        where = {"carry": carry, "tau": tau, "t": t}
-
-        def cell(column: str, digits: int, where=where) -> str:
-            values = gather(rows, column, **where)
-            return f"{mean_and_error(values, digits)} ({np.median(values):.{digits}f})"
-
-        start = [carry, str(tau), str(t)]
-        latent.append(start + [cell(*spec) for spec in columns.values()])
-        parameters.append(start + [f"{cell(f'bias {n}', 2)}; {cell(f'sd {n}', 2)}" for n in names])
+    keys = sorted({(row["carry"], row["tau"], row["t"]) for row in rows})
     head = ["carry", "tau", "t"]
-    return (
-        "Mean ± standard error over data sets (median).\n\n"
-        + markdown([*head, *columns], latent)
-        + "\n\nEach parameter on the Gaussian scale: bias in exact sds; sd against exact.\n\n"
-        + markdown([*head, *names], parameters)
+
+    def cell(column: str, digits: int, where: dict[str, Any]) -> str:
+        values = gather([row for row in rows if column in row], column, **where)
+        return f"{mean_and_error(values, digits)} ({np.median(values):.{digits}f})" if len(values) else "–"
+
+    def body(cells: Callable[[dict[str, Any]], list[str]], keys=keys) -> list[list[str]]:
+        return [[str(k) for k in key] + cells(dict(zip(head, key))) for key in keys]
+
+    latent = body(lambda where: [cell(*spec, where) for spec in columns.values()])
+    prefix = "whole " if any("whole" in column for row in rows for column in row) else ""
+    chosen = [key for key in keys if not prefix or any(f"{prefix}sd {names[0]}" in r for r in rows if r["t"] == key[2])]
+    parameters = {
+        what: body(lambda where, what=what: [cell(f"{prefix}{what} {n}", 2, where) for n in names], chosen)
+        for what in ("bias", "sd")
+    }
+    seeds = len({row["seed"] for row in rows})
+    return "\n\n".join(
+        [
+            f"Mean ± standard error over {seeds} data sets (median).",
+            markdown([*head, *columns], latent),
+            "Bias of each parameter, on the Gaussian scale, in exact sds:",
+            markdown([*head, *names], parameters["bias"]),
+            "Its sd, against the exact one:",
+            markdown([*head, *names], parameters["sd"]),
+        ]
     )
+
+
+def run(name: str, problem: Problem, args: argparse.Namespace) -> str:
+    """All rows of a problem, those that are missing computed, and their tables."""
+    out = args.out / name / args.updates
+    out.mkdir(parents=True, exist_ok=True)
+    store = out / "rows.json"
+    rows: list[dict[str, Any]] = json.loads(store.read_text()) if store.exists() else []
+    names: list[str] = []
+    for seed in range(args.datasets):
+        data = problem.simulate(seed)
+        names = data.model.names
+        for carry in args.carry:
+            for tau in args.tau:
+                if len(gather(rows, "t", seed=seed, carry=carry, tau=tau)):
+                    continue
+                rows += rows_of(data, problem, seed, carry, tau, args, out.parent)
+                store.write_text(json.dumps(rows, indent=1))
+                last = rows[-1]
+                print(
+                    f"{name}, data set {seed}, {carry}, tau = {tau}: R {last['R']:.2f}, bias {last['bias']:.2f}",
+                    flush=True,
+                )
+    text = tables(name, rows, names)
+    (out / "tables.md").write_text(text + "\n")
+    return f"## {name}, {args.updates} updates\n\n{text}"
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("problems", nargs="*", help="of regression, counts, long; all by default")
     parser.add_argument("--datasets", type=int, default=10)
-    parser.add_argument("--carry", nargs="+", default=["paper", "level", "joint"])
+    parser.add_argument("--carry", nargs="+", default=["paper", "joint"], choices=["paper", "level", "joint"])
     parser.add_argument("--tau", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--times", nargs="+", type=int, default=[2, 3, 5, 7, 10])
-    parser.add_argument("--updates", default="plain")
-    parser.add_argument("--draws", type=int, default=1000)
+    parser.add_argument("--updates", default="informed", choices=["informed", "plain"])
     parser.add_argument("--quick", action="store_true", help="a small version that only shows that it runs")
     parser.add_argument("--out", type=Path, default=Path("out/accuracy"))
     args = parser.parse_args()
-    args.n, args.exact_draws = 100, 1000
-    if args.quick:
-        args.n, args.exact_draws, args.draws, args.times = 20, 200, 200, [2, 3]
-        args.out = args.out / "quick"
+    args.problems = args.problems or list(FULL)
+    unknown = set(args.problems) - set(FULL)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(FULL)}")
     return args
 
 
 def main() -> None:
     jax.config.update("jax_enable_x64", True)
     args = arguments()
-    args.out.mkdir(parents=True, exist_ok=True)
-    store = args.out / "rows.json"
-    rows: list[dict[str, Any]] = json.loads(store.read_text()) if store.exists() else []
-    names: list[str] = []
-    for seed in range(args.datasets):
-        data = simulate(seed, args.n, max(args.times))
-        names = data.model.names
-        for carry in args.carry:
-            for tau in args.tau:
-                if len(gather(rows, "t", seed=seed, carry=carry, tau=tau)):
-                    continue
-                rows += rows_of(data, seed, carry, tau, args)
-                store.write_text(json.dumps(rows, indent=1))
-                last = rows[-1]
-                print(f"data set {seed}, {carry}, tau = {tau}: R {last['R']:.2f}, bias {last['bias']:.2f}", flush=True)
-    text = table(rows, names)
-    (args.out / "table.md").write_text(text + "\n")
-    print(text)
+    if args.quick:
+        args.out = args.out / "quick"
+    for name in args.problems:
+        print(run(name, (QUICK if args.quick else FULL)[name], args), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The sequential posterior against the exact one, on the paper's third comparison: what both experiments share.
 
-The exact posterior is that of the collapsed sampler (the latent integrated out), at each time given all data up to it.
+The exact posterior at each time is given all data up to it: from the collapsed sampler (the latent integrated out),
+or, for data that are not Gaussian, from the full one.
 """
 
 from __future__ import annotations
@@ -42,22 +43,30 @@ class Summary(NamedTuple):
     rhat: float
 
 
-def simulate(seed: int, n: int = 100, steps: int = 10) -> DataSet:
+def counts_model() -> seqgp.Model:
+    """The same latent, seen through counts: ``y ~ Poisson(exp(f + mean))``."""
+    gaussian = regression_model()
+    return seqgp.Model(gaussian.kernel, seqgp.Poisson(), mean=seqgp.ScaledSigmoid(0, 3))
+
+
+def simulate(seed: int, n: int = 100, steps: int = 10, counts: bool = False, spacing: float | None = None) -> DataSet:
     """The paper's data: lengthscales uniform on (0, √10), inputs uniform on the unit square, times on [0, 1]."""
     rng = np.random.default_rng(seed)
     time, *space = rng.uniform(0, 10**0.5, size=3)
-    spacing = 1 / max(steps - 1, 1)
-    times = np.arange(steps + 1) * spacing
+    mean = 1.5 if counts else 0.5
+    times = np.arange(steps + 1) * (1 / max(steps - 1, 1) if spacing is None else spacing)
     x = rng.uniform(size=(steps + 1, n, 2))
     flat, t = x.reshape(-1, 2), np.repeat(times, n)
     squared = ((t[:, None] - t) / time) ** 2
     squared += sum(((flat[:, None, d] - flat[:, d]) / space[d]) ** 2 for d in range(2))
     covariance = np.exp(-0.5 * squared) + JITTER * np.eye(len(t))
-    levels = (0.5 + np.linalg.cholesky(covariance) @ rng.normal(size=len(t))).reshape(steps + 1, n)
-    y = levels + 0.3 * rng.normal(size=levels.shape)
+    levels = (mean + np.linalg.cholesky(covariance) @ rng.normal(size=len(t))).reshape(steps + 1, n)
+    y = rng.poisson(np.exp(levels)).astype(float) if counts else levels + 0.3 * rng.normal(size=levels.shape)
     snapshots = [seqgp.Snapshot(t=times[i], x=x[i], y=y[i]) for i in range(steps + 1)]
-    truth = {"time.lengthscale": time, "space.lengthscale": space, "scale": 1.0, "mean": 0.5, "noise": 0.3}
-    return DataSet(regression_model(), snapshots, list(levels), truth)
+    truth = {"time.lengthscale": time, "space.lengthscale": space, "scale": 1.0, "mean": mean}
+    if not counts:
+        truth["noise"] = 0.3
+    return DataSet(counts_model() if counts else regression_model(), snapshots, list(levels), truth)
 
 
 def summarise(level: Any, z: Any, truth: np.ndarray, info: seqgp.Info, log_score: float) -> Summary:
@@ -77,12 +86,22 @@ def summarise(level: Any, z: Any, truth: np.ndarray, info: seqgp.Info, log_score
     )
 
 
-def exact_posterior(data: DataSet, t: int, key: Any, draws: int = 1000, warmup: int = 400) -> Summary:
-    """The exact posterior at the ``t``-th time (counted from 1), given all data up to it."""
-    sampler = CollapsedSampler(data.model, draws=draws, warmup=warmup, thin=2)
-    state, info = sampler.sample(key, data.snapshots[:t])
+def exact_posterior(
+    data: DataSet, t: int, key: Any, draws: int = 1000, warmup: int = 400, thin: int = 2, window: int | None = None
+) -> Summary:
+    """The exact posterior at the ``t``-th time (counted from 1), given all data up to it, or the last ``window``.
+
+    The collapsed sampler where data are Gaussian, else the full one, which does not score the next snapshot.
+    """
+    seen = data.snapshots[t - window if window else 0 : t]
+    if not isinstance(data.model.likelihood, seqgp.Gaussian):
+        full = seqgp.FullSampler(data.model, draws=draws, warmup=warmup, thin=thin, updates="informed")
+        state, info = full.sample(key, seen)
+        return summarise(state.latent[-1], state.z, data.levels[t - 1], info, float("nan"))
+    sampler = CollapsedSampler(data.model, draws=draws, warmup=warmup, thin=thin)
+    state, info = sampler.sample(key, seen)
     chosen = np.linspace(0, draws - 1, min(draws, 200)).astype(int)
-    score = predictive_log_score(data.model, data.snapshots[:t], data.snapshots[t], jnp.asarray(state.z)[chosen])
+    score = predictive_log_score(data.model, seen, data.snapshots[t], jnp.asarray(state.z)[chosen])
     return summarise(state.latent[-1], state.z, data.levels[t - 1], info, score)
 
 

@@ -40,7 +40,9 @@ def test_operators_are_their_matrices(name, columns):
 def test_pull_of_a_diagonal(name):
     operator, dense = OPERATORS[name]
     d = RNG.normal(size=len(dense))
-    np.testing.assert_allclose(operator.pull_diagonal(jnp.asarray(d)), dense.T @ np.diag(d), rtol=1e-10, atol=1e-12)
+    half = dense.T @ np.diag(d)
+    np.testing.assert_allclose(operator.pull_diagonal(jnp.asarray(d)), half, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(operator.gram_diagonal(jnp.asarray(d)), half.T @ half, rtol=1e-10, atol=1e-12)
 
 
 def test_solve_lower_and_its_transpose():

@@ -5,6 +5,8 @@ Vectors are ``(S,)`` or columns of ``(S, k)``.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -44,6 +46,10 @@ class Triangular(NamedTuple):
     def pull_diagonal(self, d):  # noqa: D102
         return (d[:, None] * self.root).T
 
+    def gram_diagonal(self, d):  # noqa: D102
+        scaled = d[:, None] * self.root
+        return scaled @ scaled.T
+
     def solve(self, v):  # noqa: D102
         return solve_lower(self.root, v)
 
@@ -61,9 +67,10 @@ class Kronecker(NamedTuple):
         return self.gain * self._each(v, lambda root, block: root.T @ block)
 
     def pull_diagonal(self, d):  # noqa: D102
-        if len(self.roots) == 1:
-            return self.gain * (d[:, None] * self.roots[0]).T
-        return self.pull(jnp.diag(d))
+        return self.gain * (d[:, None] * _product(self.roots)).T
+
+    def gram_diagonal(self, d):  # noqa: D102
+        return self.gain**2 * d[:, None] * _product([root @ root.T for root in self.roots]) * d[None, :]
 
     def solve(self, v):  # noqa: D102
         return self._each(v, solve_lower) / self.gain
@@ -79,6 +86,11 @@ class Kronecker(NamedTuple):
             moved = operation(root, block.reshape(shape[axis], -1)).reshape(block.shape)
             v = jnp.moveaxis(moved, 0, axis).reshape((-1, *columns))
         return v
+
+
+def _product(factors: Sequence[Float[Array, "m m"]]) -> Float[Array, "S S"]:
+    """The Kronecker product, entry by entry."""
+    return functools.reduce(jnp.kron, factors)
 
 
 def root_with_jitter(

@@ -36,6 +36,10 @@ class Root(Protocol):
         """``pull`` of a diagonal matrix."""
         ...
 
+    def gram_diagonal(self, d: Float[Array, "S"]) -> Float[Array, "S S"]:
+        """``pull_diagonal(d).T @ pull_diagonal(d)``: the covariance of the present, scaled on both sides."""
+        ...
+
 
 class Conditional(Protocol):
     """The prior of the present's sites given the window's, at one value of the kernel's parameters."""

@@ -26,6 +26,12 @@ class SliceInfo(NamedTuple):
     spread: Float[Array, ""]  # half the squared change of the log density: its variance, where draws are independent
     events: Events
 
+    @classmethod
+    def none(cls) -> SliceInfo:
+        """No slice yet."""
+        zero = jnp.zeros((), int)
+        return cls(zero, zero, zero, jnp.zeros(()), Events.none())
+
     def __add__(self, other):  # type: ignore[override]
         """Counts added up."""
         return jax.tree.map(jnp.add, self, other)

@@ -18,7 +18,7 @@ from jaxtyping import Float, Key
 from seqgp.latents.linalg import cholesky, solve_lower
 from seqgp.mcmc.gaussian import Block, log_normal_density
 from seqgp.mcmc.moves import move_latent, move_parameters
-from seqgp.mcmc.plain import SweepInfo, repeat, tally
+from seqgp.mcmc.plain import Move, SweepInfo, in_turn
 from seqgp.mcmc.target import Place, Position, Target, place_at, position_at, shift_to
 from seqgp.mcmc.tilted import Quadratic, Tilted, retilt, tilt
 from seqgp.models.errors import SamplerError
@@ -88,8 +88,8 @@ class Informed(eqx.Module):
         self, key: Key[Array, ""], target: Target, position: Position, tuning: InformedTuning, first: bool
     ) -> tuple[Position, SweepInfo]:
         """All parameters at fixed coordinates of the latent, then the latent."""
-        key_parameters, key_latent = jax.random.split(key)
-        info: SweepInfo = {}
+        moves: dict[str, Move] = {"latent": lambda key, position: move_latent(key, target, position)}
+        order = [("latent", self.latent)]
         if target.mean.shape[0]:
             prior_root = cholesky(target.covariance)
 
@@ -105,9 +105,9 @@ class Informed(eqx.Module):
                     key_move, target, position, block, lambda z: self.chart_at(target, z, tuning), correction
                 )
 
-            position = tally(info, "parameters", repeat(key_parameters, move, position, self.parameters))
-        moved = repeat(key_latent, lambda k, p: move_latent(k, target, p), position, self.latent)
-        return tally(info, "latent", moved), info
+            moves["parameters"] = move
+            order = [("parameters", self.parameters), *order]
+        return in_turn(key, position, moves, order)
 
 
 def student_ellipse(key: Key[Array, ""], z: Float[Array, "d"], tuning: InformedTuning) -> Block:

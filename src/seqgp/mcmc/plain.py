@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jaxtyping import Float, Key
 
 from seqgp.mcmc.elliptical import SliceInfo
@@ -21,6 +20,7 @@ from seqgp.models.errors import SamplerError
 from seqgp.models.types import Array
 
 SweepInfo = dict[str, SliceInfo]
+Move = Callable[[Key[Array, ""], Position], tuple[Position, SliceInfo]]
 
 
 class Sweeps(NamedTuple):
@@ -93,28 +93,26 @@ class Plain(eqx.Module):
     ) -> tuple[Position, SweepInfo]:
         """Algorithm 2 for one draw, or one iteration of the initial chain (``first``)."""
         sweeps = self.initial if first else self.sweeps
-        keys = jax.random.split(key, 6)
-        info: SweepInfo = {}
-
-        def latent(key, position, times):
-            return repeat(key, lambda k, p: move_latent(k, target, p), position, times)
-
-        position = tally(info, "latent", latent(keys[0], position, sweeps.before))
+        moves: dict[str, Move] = {"latent": lambda key, position: move_latent(key, target, position)}
+        order = [("latent", sweeps.before)]
         if target.kernel is not None:
-            if first or self.kernel == "surrogate":
-                moved = move_kernel_with_surrogate(keys[1], target, position, tuning.precision)
-            else:
-                moved = move_parameters(keys[1], target, position, target.kernel, lambda z: whitened_at(target, z))
-            position = tally(info, "kernel", moved)
-            position = tally(info, "latent", latent(keys[2], position, sweeps.between))
+            surrogate = first or self.kernel == "surrogate"
+            moves["kernel"] = self._kernel_move(target, target.kernel, tuning, surrogate)
+            order += [("kernel", 1), ("latent", sweeps.between)]
         # Apart: at fixed f the mean is pinned down, and would hold alpha back on a joint ellipse.
         if target.level is not None:
-            moved = repeat(keys[3], lambda k, p: move_mean(k, target, p), position, sweeps.mean)
-            position = tally(info, "mean", moved)
+            moves["mean"] = lambda key, position: move_mean(key, target, position)
+            order += [("mean", sweeps.mean)]
         if target.likelihood is not None:
-            position = tally(info, "likelihood", _move_without_kernel(keys[4], target, position, target.likelihood))
-        position = tally(info, "latent", latent(keys[5], position, sweeps.after))
-        return position, info
+            block = target.likelihood
+            moves["likelihood"] = lambda key, position: _move_without_kernel(key, target, position, block)
+            order += [("likelihood", 1)]
+        return in_turn(key, position, moves, [*order, ("latent", sweeps.after)])
+
+    def _kernel_move(self, target: Target, block: Block, tuning: PlainTuning, surrogate: bool) -> Move:
+        if surrogate:
+            return lambda key, position: move_kernel_with_surrogate(key, target, position, tuning.precision)
+        return lambda key, position: move_parameters(key, target, position, block, lambda z: whitened_at(target, z))
 
 
 def move_mean(key: Key[Array, ""], target: Target, position: Position) -> tuple[Position, SliceInfo]:
@@ -132,29 +130,25 @@ def _move_without_kernel(key, target: Target, position: Position, block: Block) 
     return move_parameters(key, target, position, block, lambda z: whitened_shifted(target, chart, z))
 
 
-def repeat(
-    key: Key[Array, ""], move: Callable[..., tuple[Position, SliceInfo]], position: Position, times: int
-) -> tuple[Position, SliceInfo | None]:
-    """A move, several times; compiled once."""
-    if times == 0:
-        return position, None
-    if times == 1:
-        return move(key, position)
-
-    def body(carry, key):
-        moved, info = move(key, carry)
-        return moved, info
-
-    position, infos = jax.lax.scan(body, position, jax.random.split(key, times))
-    return position, jax.tree.map(jnp.sum, infos)
+def in_turn(
+    key: Key[Array, ""], position: Position, moves: dict[str, Move], order: Sequence[tuple[str, int]]
+) -> tuple[Position, SweepInfo]:
+    """Moves in a given order, each repeated: the position, and what each kind of move cost."""
+    info: SweepInfo = {}
+    for stage, (name, times) in zip(jax.random.split(key, len(order)), order):
+        if times:
+            position, spent = _repeat(moves[name], stage, position, times)
+            info[name] = info[name] + spent if name in info else spent
+    return position, info
 
 
-def tally(info: SweepInfo, name: str, moved: tuple[Position, SliceInfo | None]) -> Position:
-    """Note what a move cost, and hand on the position."""
-    position, happened = moved
-    if happened is not None:
-        info[name] = info[name] + happened if name in info else happened
-    return position
+def _repeat(move: Move, key: Key[Array, ""], position: Position, times: int) -> tuple[Position, SliceInfo]:
+    def body(i, carry):
+        position, total = carry
+        moved, info = move(jax.random.fold_in(key, i), position)
+        return moved, total + info
+
+    return jax.lax.fori_loop(0, times, body, (position, SliceInfo.none()))
 
 
 def _as_sweeps(value: Any, name: str) -> Sweeps:

@@ -73,8 +73,9 @@ def tilt(place: Place, root: Root, quadratic: Quadratic) -> Tilted:
     """The chart of a surrogate at one place: one product, one Cholesky factor."""
     diagonal = quadratic.factor.ndim == 1
     half = root.pull_diagonal(quadratic.factor) if diagonal else root.pull(quadratic.factor)
-    gram = half.T @ half + jnp.eye(half.shape[1], dtype=half.dtype)
-    return retilt(Tilted(place, jnp.zeros_like(place.offset), half, cholesky(gram)), root, quadratic)
+    gram = root.gram_diagonal(quadratic.factor) if diagonal else half.T @ half
+    chol = cholesky(gram + jnp.eye(half.shape[1], dtype=half.dtype))
+    return retilt(Tilted(place, jnp.zeros_like(place.offset), half, chol), root, quadratic)
 
 
 def retilt(chart: Tilted, root: Root, quadratic: Quadratic) -> Tilted:

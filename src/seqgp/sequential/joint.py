@@ -43,6 +43,10 @@ class LowRank(NamedTuple):
     def pull_diagonal(self, d):  # noqa: D102
         return self.apply(jnp.diag(d))
 
+    def gram_diagonal(self, d):  # noqa: D102
+        half = self.pull_diagonal(d)
+        return half.T @ half
+
     def solve(self, v):  # noqa: D102
         return (v + self._along(1 / (1 + self.gain) - 1, v)) / self.unit
 
@@ -76,8 +80,14 @@ class Stacked(NamedTuple):
         return jnp.concatenate([window, self.conditional.root.pull(v)])
 
     def pull_diagonal(self, d):  # noqa: D102
-        window = self.window.pull(self.conditional.mean_transpose(jnp.diag(d)))
-        return jnp.concatenate([window, self.conditional.root.pull_diagonal(d)])
+        return jnp.concatenate([self._pull_window(d), self.conditional.root.pull_diagonal(d)])
+
+    def gram_diagonal(self, d):  # noqa: D102
+        window = self._pull_window(d)
+        return window.T @ window + self.conditional.root.gram_diagonal(d)
+
+    def _pull_window(self, d):
+        return self.window.pull(self.conditional.mean_transpose(jnp.diag(d)))
 
     def solve(self, v):  # noqa: D102
         level = v[: self._split(v)]
