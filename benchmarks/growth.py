@@ -56,7 +56,8 @@ def _line(name: str, sizes: tuple[tuple[int, int], ...], latent: Any, goal: floa
 
 def _slope(name: str, seconds: dict[int, float], goal: float) -> Line:
     each = ", ".join(f"{size}: {1e3 * value:.3g}" for size, value in seconds.items())
-    return Line(name, exponent(list(seconds), list(seconds.values())), goal, "<=", f"ms a draw: {each}")
+    slope = exponent(list(seconds), list(seconds.values()))
+    return Line(name, slope, goal, "<=", f"ms a draw: {each}", tuple(seconds.items()))
 
 
 def snapshot_of(rng: np.random.Generator, t: float, n: int) -> seqgp.Snapshot:

@@ -29,6 +29,7 @@ class Line(NamedTuple):
     goal: float | None = None
     sense: Literal["<=", ">="] = ">="
     detail: str = ""
+    curve: tuple[tuple[float, float], ...] = ()  # what the number was fitted to, for the figure
 
     @property
     def met(self) -> bool | None:
