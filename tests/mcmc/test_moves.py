@@ -38,7 +38,7 @@ def prior_twice(y):
 
     def log_likelihood(sites, z):
         conditional = true.conditional(z)
-        nu = true.root(conditional).solve(sites - true.offset(conditional, z))
+        nu = true.root(conditional).solve(sites - true.offset(conditional, z, true.mean_level(z)))
         return true.log_likelihood(sites, z) - 0.5 * jnp.dot(nu, nu)
 
     return true._replace(log_likelihood=log_likelihood)
@@ -46,7 +46,7 @@ def prior_twice(y):
 
 def mean_ignored(y):
     true = small.target(y)
-    return true._replace(offset=lambda conditional, z: jnp.zeros(len(small.X)))
+    return true._replace(offset=lambda conditional, z, mean: jnp.zeros(len(small.X)))
 
 
 def variance_as_sd(y):

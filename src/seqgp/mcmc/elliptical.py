@@ -46,7 +46,6 @@ class Evaluation(NamedTuple):
 
 
 class _Loop(NamedTuple):
-    key: Key[Array, ""]
     low: Float[Array, ""]
     high: Float[Array, ""]
     angle: Float[Array, ""]
@@ -79,9 +78,10 @@ def elliptical_slice(
     Returns:
         The new centred value, its evaluation, and what the slice cost.
     """
-    key_level, key_angle, key_loop = jax.random.split(key, 3)
-    level = start.log_density + jnp.log(jax.random.uniform(key_level, dtype=start.log_density.dtype))
-    angle = jax.random.uniform(key_angle, dtype=level.dtype, maxval=2 * jnp.pi)
+    # All random numbers at once: drawing them one by one in the loop would cost more than a cheap density.
+    uniform = jax.random.uniform(key, (max_shrinks + 3,), start.log_density.dtype)
+    level = start.log_density + jnp.log(uniform[0])
+    angle = 2 * jnp.pi * uniform[1]
 
     def propose(angle):
         return jax.tree.map(lambda v, e: v * jnp.cos(angle) + e * jnp.sin(angle), current, ellipse)
@@ -94,11 +94,9 @@ def elliptical_slice(
         accepted = evaluation.log_density > level
         low = jnp.where(loop.angle < 0, loop.angle, loop.low)
         high = jnp.where(loop.angle < 0, loop.high, loop.angle)
-        key_next, key_angle = jax.random.split(loop.key)
-        drawn = jax.random.uniform(key_angle, dtype=level.dtype, minval=low, maxval=high)
+        drawn = low + (high - low) * uniform[loop.shrinks + 2]
         events = loop.evaluation.events + evaluation.events
         return _Loop(
-            key=key_next,
             low=low,
             high=high,
             angle=jnp.where(accepted, loop.angle, drawn),
@@ -108,7 +106,6 @@ def elliptical_slice(
         )
 
     first = _Loop(
-        key=key_loop,
         low=angle - 2 * jnp.pi,
         high=angle,
         angle=angle,

@@ -26,19 +26,29 @@ def interweave_mean(key: Key[Array, ""], target: Target, position: Position) -> 
     centre = block.mean(position.z)
     drawn = block.root @ jax.random.normal(key_ellipse, centre.shape, centre.dtype)
 
-    def residual(z):
+    def residual(mean, z):
         """What ``nu`` must whiten for the level to stay: affine in the mean and in ``z``."""
-        return level - target.mean_level(z) - target.offset(position.place.conditional, z)
+        return level - mean - target.offset(position.place.conditional, z, mean)
+
+    # The mean is one number, and nu = A + mean · B + (z − z_now) · C: three columns are solved for, once.
+    now, step = position.z, block.insert(jnp.zeros_like(position.z), jnp.ones_like(centre))
+    base = residual(0.0, now)
+    columns = root.solve(jnp.stack([base, residual(1.0, now) - base, residual(0.0, now + step) - base], axis=1))
+    gram = columns.T @ columns
+
+    def weights(z):
+        return jnp.stack([jnp.ones((), z.dtype), target.mean_level(z), (z - now)[block.index[0]]])
 
     def evaluate(centred) -> Evaluation:
-        z = block.insert(position.z, centre + centred)
-        nu = root.solve(residual(z))
-        return Evaluation(-0.5 * jnp.dot(nu, nu), (z, nu), Events.none())
+        z = block.insert(now, centre + centred)
+        w = weights(z)
+        return Evaluation(-0.5 * w @ gram @ w, z, Events.none())
 
-    start = Evaluation(-0.5 * jnp.dot(position.nu, position.nu), (position.z, position.nu), Events.none())
-    current = position.z[block.index] - centre
-    _, kept, info = elliptical_slice(key_slice, current, drawn, start, evaluate)
-    z, nu = kept.kept
+    w = weights(now)
+    start = Evaluation(-0.5 * w @ gram @ w, now, Events.none())
+    _, kept, info = elliptical_slice(key_slice, now[block.index] - centre, drawn, start, evaluate)
+    z = kept.kept
+    nu = columns @ weights(z)
     sites = level - target.mean_level(z)
     chart = whitened_shifted(target, position.chart, z)
     # The level has not moved, but padding and rounding have: the likelihood is that of the same level.

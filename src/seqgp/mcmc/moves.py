@@ -7,7 +7,7 @@ A chart gives coordinates ``c`` of the latent at one ``z``: ``nu = centre + line
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,14 @@ from seqgp.mcmc.gaussian import Block
 from seqgp.mcmc.target import Position, Target, position_at
 
 
+class Vectors(NamedTuple):
+    """A centred point in coordinates, as ``nu``, and at the sites."""
+
+    coordinates: Float[Array, "n"]
+    nu: Float[Array, "n"]
+    sites: Float[Array, "n"]
+
+
 def move_latent(key: Key[Array, ""], target: Target, position: Position) -> tuple[Position, SliceInfo]:
     """Update 1 of the paper: the latent at fixed parameters, on an ellipse in the coordinates of the chart."""
     key_ellipse, key_slice = jax.random.split(key)
@@ -27,22 +35,28 @@ def move_latent(key: Key[Array, ""], target: Target, position: Position) -> tupl
     centre = chart.centre()
     middle = chart.place.offset + root.apply(centre)
 
-    # The map from coordinates to sites is affine, so the image of an ellipse is the ellipse of the images: one
-    # product for the whole slice.
+    # The map from coordinates to sites is affine, so the image of an ellipse is the ellipse of the images, and a
+    # proposal is a point (cos, sin) of the plane: vectors are formed for the accepted one alone.
     drawn = jax.random.normal(key_ellipse, position.nu.shape, position.nu.dtype)
     drawn_nu = chart.centred_nu(drawn)
-    ellipse = (drawn, drawn_nu, root.apply(drawn_nu))
-    current = (chart.coordinates(position.nu), position.nu - centre, position.sites - middle)
+    here = Vectors(chart.coordinates(position.nu), position.nu - centre, position.sites - middle)
+    there = Vectors(drawn, drawn_nu, root.apply(drawn_nu))
+    log_likelihood_at = target.on_ellipse(middle, here.sites, there.sites, z)
 
-    def evaluate(centred) -> Evaluation:
-        coordinates, nu, sites = centred
-        log_likelihood = target.log_likelihood(middle + sites, z)
+    def vectors(point) -> Vectors:
+        return jax.tree.map(lambda u, v: point[0] * u + point[1] * v, here, there)
+
+    def evaluate(point) -> Evaluation:
+        coordinates, nu, _ = vectors(point)
+        log_likelihood = log_likelihood_at(*point)
         weight = chart.log_weight(centre + nu, coordinates)
         return Evaluation(log_likelihood + weight, log_likelihood, Events.none())
 
-    weight = chart.log_weight(position.nu, current[0])
+    zero, one = jnp.zeros((), drawn.dtype), jnp.ones((), drawn.dtype)
+    weight = chart.log_weight(position.nu, here.coordinates)
     start = Evaluation(position.log_likelihood + weight, position.log_likelihood, Events.none())
-    (_, nu, sites), kept, info = elliptical_slice(key_slice, current, ellipse, start, evaluate)
+    point, kept, info = elliptical_slice(key_slice, (one, zero), (zero, one), start, evaluate)
+    _, nu, sites = vectors(point)
     return Position(z, centre + nu, middle + sites, chart, kept.kept), info
 
 

@@ -28,10 +28,11 @@ class Target(NamedTuple):
     level: Block | None  # the mean alone
     likelihood: Block | None  # alpha
     conditional: Callable[[Float[Array, "d"]], Any]
-    offset: Callable[[Any, Float[Array, "d"]], Float[Array, "n"]]
+    offset: Callable[[Any, Float[Array, "d"], Float[Array, ""]], Float[Array, "n"]]  # affine in z and in the mean
     root: Callable[[Any], Root]
     mean_level: Callable[[Float[Array, "d"]], Float[Array, ""]]
     log_likelihood: Callable[[Float[Array, "n"], Float[Array, "d"]], Float[Array, ""]]
+    on_ellipse: Callable[..., Callable[[Array, Array], Array]]  # (middle, u, v, z): the same at middle + c u + s v
     log_precision: Callable[[Float[Array, "d"]], Float[Array, ""]]  # of the data's noise, where it is known to scale
     size: int
 
@@ -51,12 +52,12 @@ class Place(NamedTuple):
 def place_at(target: Target, z: Float[Array, "d"]) -> Place:
     """The map at ``z``: factors a covariance matrix."""
     conditional = target.conditional(z)
-    return Place(conditional, target.offset(conditional, z))
+    return Place(conditional, target.offset(conditional, z, target.mean_level(z)))
 
 
 def shift_to(target: Target, place: Place, z: Float[Array, "d"]) -> Place:
     """The map at a ``z`` whose kernel parameters are the old ones: nothing is factored."""
-    return place._replace(offset=target.offset(place.conditional, z))
+    return place._replace(offset=target.offset(place.conditional, z, target.mean_level(z)))
 
 
 class Position(NamedTuple):

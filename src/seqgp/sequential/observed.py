@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -28,9 +29,37 @@ class Summary(NamedTuple):
 
     def log_likelihood(self, sites, mean, noise):
         """``Σ log N(y_i; (W s)_i + mean, noise²)``."""
-        quadratic = self.yy - 2 * self.weighted @ sites + sites @ (self.gram @ sites)
-        quadratic += mean * (self.count * mean - 2 * (self.y - self.ones @ sites))
-        return -0.5 * quadratic / noise**2 - self.count * (jnp.log(noise) + 0.5 * jnp.log(2 * jnp.pi))
+        return gaussian_log_density(self._squares(sites, mean, self.gram @ sites), self.count, noise)
+
+    def on_ellipse(self, mean, middle, u, v) -> Ellipse:
+        """The squared residuals of ``middle + c u + s v``."""
+        curved, gram_u, gram_v = (self.gram @ vector for vector in (middle, u, v))
+        slope = self.weighted - mean * self.ones - curved
+        return Ellipse(self._squares(middle, mean, curved), slope @ u, slope @ v, u @ gram_u, u @ gram_v, v @ gram_v)
+
+    def _squares(self, sites, mean, curved):
+        squares = self.yy - 2 * self.weighted @ sites + sites @ curved
+        return squares + mean * (self.count * mean - 2 * (self.y - self.ones @ sites))
+
+
+class Ellipse(NamedTuple):
+    """A sum of squares on an ellipse, ``|r − c u − s v|²``: six inner products, whatever the size of the data."""
+
+    rr: Float[Array, ""]
+    ru: Float[Array, ""]
+    rv: Float[Array, ""]
+    uu: Float[Array, ""]
+    uv: Float[Array, ""]
+    vv: Float[Array, ""]
+
+    def __call__(self, c: Float[Array, ""], s: Float[Array, ""]) -> Float[Array, ""]:
+        """The sum of squares at one point."""
+        return self.rr - 2 * (c * self.ru + s * self.rv) + c**2 * self.uu + 2 * c * s * self.uv + s**2 * self.vv
+
+
+def gaussian_log_density(squares, count, noise):
+    """``log N`` of ``count`` residuals from the sum of their squares."""
+    return -0.5 * squares / noise**2 - count * (jnp.log(noise) + 0.5 * jnp.log(2 * jnp.pi))
 
 
 class Observed(NamedTuple):
@@ -54,6 +83,29 @@ class Observed(NamedTuple):
             return self.summary.log_likelihood(sites, parameters["mean"], parameters["noise"])
         level = self.level(sites, parameters)
         return likelihood.log_prob(level, self.y, self.missing, self.context, parameters)
+
+    def on_ellipse(
+        self,
+        likelihood: Likelihood,
+        middle: Float[Array, "S"],
+        u: Float[Array, "S"],
+        v: Float[Array, "S"],
+        parameters: dict[str, Any],
+    ) -> Callable[[Array, Array], Array]:
+        """The log likelihood at the sites ``middle + c u + s v``, as a function of ``(c, s)``.
+
+        For Gaussian data it is quadratic, and costs nothing once six inner products are known.
+        """
+        if not isinstance(likelihood, Gaussian):
+            return lambda c, s: self.log_likelihood(likelihood, middle + c * u + s * v, parameters)
+        mean, noise = parameters["mean"], parameters["noise"]
+        if self.summary is not None:
+            squares, count = self.summary.on_ellipse(mean, middle, u, v), self.summary.count
+        else:
+            columns = (self.y - self.observe(middle) - mean, self.observe(u), self.observe(v))
+            r, a, b = (jnp.where(self.missing, 0.0, column) for column in columns)
+            squares, count = Ellipse(r @ r, r @ a, r @ b, a @ a, a @ b, b @ b), jnp.sum(~self.missing, dtype=float)
+        return lambda c, s: gaussian_log_density(squares(c, s), count, noise)
 
 
 def padded_size(model: Model, n: int, previous: int | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -80,14 +81,20 @@ def target_of(assembly: Assembly, window: Float[Array, "tau S"]) -> Target:
             return -2.0 * jnp.log(model.parameters(z)["noise"])
         return jnp.zeros(())
 
+    def seen(values) -> Array:
+        """The sites that have data, one row a snapshot."""
+        return values[-present * sites :].reshape(present, sites)
+
     def log_likelihood(values, z) -> Array:
         parameters = model.parameters(z)
-        blocks = values[-present * sites :].reshape(present, sites)
-        terms = [
-            observed.log_likelihood(model.likelihood, blocks[i], parameters)
-            for i, observed in enumerate(problem.observed)
-        ]
-        return sum(terms[1:], terms[0])
+        pairs = zip(problem.observed, seen(values))
+        return functools.reduce(jnp.add, [one.log_likelihood(model.likelihood, s, parameters) for one, s in pairs])
+
+    def on_ellipse(middle, u, v, z):
+        parameters = model.parameters(z)
+        rows = zip(problem.observed, seen(middle), seen(u), seen(v))
+        terms = [one.on_ellipse(model.likelihood, m, u, v, parameters) for one, m, u, v in rows]
+        return lambda c, s: functools.reduce(jnp.add, [term(c, s) for term in terms])
 
     return Target(
         mean=jnp.asarray(problem.carried.mean),
@@ -96,10 +103,11 @@ def target_of(assembly: Assembly, window: Float[Array, "tau S"]) -> Target:
         level=level,
         likelihood=likelihood,
         conditional=conditional,
-        offset=lambda conditional, z: carry.offset(shared, window, conditional, z, mean_level(z)),
+        offset=lambda conditional, z, mean: carry.offset(shared, window, conditional, z, mean),
         root=lambda conditional: carry.root(shared, conditional),
         mean_level=mean_level,
         log_likelihood=log_likelihood,
+        on_ellipse=on_ellipse,
         log_precision=log_precision,
         size=carry.size(window.shape[0], sites) + (present - 1) * sites,
     )

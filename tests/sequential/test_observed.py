@@ -1,0 +1,42 @@
+"""The likelihood on an ellipse: for Gaussian data six inner products instead of the data."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import seqgp
+from seqgp.latents.protocol import Observe
+from seqgp.sequential.observed import observed_from
+from sequences import KNOWN, snapshots
+
+RNG = np.random.default_rng(0)
+MIDDLE, U, V = RNG.normal(size=(3, 6))
+PARAMETERS = {"mean": jnp.asarray(0.3), "noise": jnp.asarray(0.7)}
+POISSON = seqgp.Model(KNOWN.kernel, seqgp.Poisson(), mean=0.0)
+
+
+def snapshot(n, missing=(), counts=False):
+    found = snapshots([n])[0]
+    y = np.round(np.abs(found.y)) if counts else found.y.copy()
+    y[list(missing)] = np.nan
+    return seqgp.Snapshot(found.t, found.x, y)
+
+
+CASES = {
+    "at the sites": (KNOWN, snapshot(6), Observe()),
+    "missing data": (KNOWN, snapshot(6, [1, 4]), Observe()),
+    "some sites": (KNOWN, snapshot(4), Observe(index=np.array([5, 0, 2, 3]))),
+    "interpolated": (KNOWN, snapshot(9, [2]), Observe(weights=RNG.normal(size=(9, 6)))),
+    "counts": (POISSON, snapshot(6, [3], counts=True), Observe()),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_likelihood_on_an_ellipse_is_the_likelihood(name):
+    model, data, observe = CASES[name]
+    observed = observed_from(model, data, observe, len(data.x))
+    along = observed.on_ellipse(model.likelihood, MIDDLE, U, V, PARAMETERS)
+    for angle in (0.0, 0.4, 2.0, -1.1):
+        c, s = jnp.cos(angle), jnp.sin(angle)
+        expected = observed.log_likelihood(model.likelihood, MIDDLE + c * U + s * V, PARAMETERS)
+        np.testing.assert_allclose(along(c, s), expected, rtol=1e-12)
