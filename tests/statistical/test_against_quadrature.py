@@ -29,7 +29,7 @@ def exact():
     "settings", [{"updates": "plain", "draws": 16_000, "thin": 5}, {"updates": "informed", "draws": 160_000}]
 )
 def test_initial_sample(exact, settings):
-    """The lengthscale has a long tail: over seeds its sd varies by 3% with 16,000 effective draws, by 1% with 160,000."""
+    """The lengthscale has a long tail: its sd varies by 3% with 16,000 informed draws, by 1% with 160,000."""
     state, info = seqgp.SequentialSampler(model(), chains=4, **settings).init(jax.random.key(0), data())
     assert info.max_rhat < 1.01
     z = np.asarray(state.z)
