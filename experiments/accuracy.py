@@ -50,7 +50,7 @@ class Problem(NamedTuple):
 
 
 FULL = {
-    "regression": Problem(100, (2, 3, 5, 7, 10), 1000, 600, 250),
+    "regression": Problem(100, (2, 3, 5, 7, 10), 1000, 400, 250),
     "counts": Problem(50, (2, 4, 6, 8), 1000, 1000, 300, counts=True),
     "long": Problem(10, (20, 50, 100, 150, 200), 1000, 1000, 300, spacing=1 / 9, window=10, whole=50),
 }
@@ -74,7 +74,7 @@ def exact(data: DataSet, problem: Problem, seed: int, t: int, out: Path, window:
 
     def compute() -> Summary:
         key = jax.random.fold_in(jax.random.key(10_000 + seed), t)
-        return exact_posterior(data, t, key, problem.exact_draws, problem.exact_warmup, 1, window)
+        return exact_posterior(data, t, key, problem.exact_draws, problem.exact_warmup, 2, window)
 
     return stored(out / f"exact_{seed}_{t}_{window or 'all'}.npz", compute)
 

@@ -12,6 +12,7 @@ from geweke import BOUND, largest_score, standard_form
 from seqgp.mcmc.gaussian import log_normal_density
 from seqgp.mcmc.informed import Informed, InformedTuning, Surrogate, chart_of
 from seqgp.mcmc.moves import move_latent
+from seqgp.mcmc.student import Student
 from seqgp.mcmc.target import place_at, position_at
 from seqgp.mcmc.tilted import Tilted
 
@@ -39,7 +40,7 @@ def tuning(stretch=1.0, matrix=False):
     growth = np.array([0.0, 0.0, 0.0, 0.0, -0.4])
     surrogate = Surrogate(*(jnp.asarray(part) for part in (factor, curved, small.MEAN, growth)))
     root = np.linalg.cholesky(1.5 * small.COVARIANCE + 0.1 * np.eye(5))
-    return InformedTuning(surrogate, jnp.asarray(small.MEAN + 0.2), jnp.asarray(root))
+    return InformedTuning(surrogate, Student(jnp.asarray(small.MEAN + 0.2), jnp.asarray(root)))
 
 
 def sweep(chosen):
@@ -103,15 +104,12 @@ def test_a_surrogate_that_is_not_corrected_is_caught(monkeypatch):
 
 
 def test_an_ellipse_that_is_not_corrected_is_caught(monkeypatch):
-    monkeypatch.setattr("seqgp.mcmc.informed.log_student_density", lambda z, tuning: jnp.zeros(()))
+    monkeypatch.setattr(Student, "log_density", lambda self, z: jnp.zeros(()))
     assert largest_score(standard_form(jax.random.key(3), sweep(tuning()))) > BOUND
 
 
 def test_an_ellipse_corrected_as_if_it_were_gaussian_is_caught(monkeypatch):
-    def gaussian(z, tuning):
-        return log_normal_density(z, tuning.mean, tuning.root)
-
-    monkeypatch.setattr("seqgp.mcmc.informed.log_student_density", gaussian)
+    monkeypatch.setattr(Student, "log_density", lambda self, z: log_normal_density(z, self.mean, self.root))
     assert largest_score(standard_form(jax.random.key(3), sweep(tuning()))) > BOUND
 
 

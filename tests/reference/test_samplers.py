@@ -48,7 +48,7 @@ def test_samplers_against_quadrature(exact, updates):
     if updates == "collapsed":
         sampler = CollapsedSampler(model(), draws=4000)
     elif updates == "plain":
-        sampler = FullSampler(model(), draws=2000, warmup=300, updates="plain", thin=3)
+        sampler = FullSampler(model(), draws=8000, warmup=300, updates="plain", thin=3)
     else:
         sampler = FullSampler(model(), draws=4000, updates="informed")
     state, info = sampler.sample(jax.random.key(0), snapshots())

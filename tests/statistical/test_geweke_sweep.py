@@ -9,6 +9,7 @@ import seqgp
 from geweke import BOUND, largest_score
 from seqgp.mcmc.informed import InformedTuning, Surrogate
 from seqgp.mcmc.plain import PlainTuning
+from seqgp.mcmc.student import Student
 from seqgp.mcmc.target import position_at
 from seqgp.reference.stacked import stacked_problem
 from seqgp.sequential.carry import PaperCarry
@@ -39,7 +40,7 @@ def tuning_of(updates, d):
     if isinstance(updates, seqgp.Plain):
         return PlainTuning(precision)
     surrogate = Surrogate(jnp.sqrt(precision), jnp.array([0.5, -0.3, 0.4, 0.0]), jnp.full(d, 0.1), jnp.zeros(d))
-    return InformedTuning(surrogate, jnp.full(d, 0.2), 1.4 * jnp.eye(d))
+    return InformedTuning(surrogate, Student(jnp.full(d, 0.2), 1.4 * jnp.eye(d)))
 
 
 def replicate(of, updates, key, transitions):

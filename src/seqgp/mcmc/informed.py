@@ -15,16 +15,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float, Key
 
-from seqgp.latents.linalg import cholesky, solve_lower
+from seqgp.latents.linalg import cholesky
 from seqgp.mcmc.gaussian import Block, log_normal_density
 from seqgp.mcmc.moves import move_latent, move_parameters
 from seqgp.mcmc.plain import Move, SweepInfo, in_turn
+from seqgp.mcmc.student import Student
 from seqgp.mcmc.target import Place, Position, Target, place_at, position_at, shift_to
 from seqgp.mcmc.tilted import Quadratic, Tilted, retilt, tilt
 from seqgp.models.errors import SamplerError
 from seqgp.models.types import Array
-
-TAILS = 5  # degrees of freedom of the Student-t that ellipses of the parameters are drawn from
 
 
 class Surrogate(NamedTuple):
@@ -40,8 +39,7 @@ class InformedTuning(NamedTuple):
     """What is found before the sweeps, and then frozen: the surrogate, and the ellipse of ``z``."""
 
     surrogate: Surrogate
-    mean: Float[Array, "d"]
-    root: Float[Array, "d d"]
+    ellipse: Student
 
 
 class Informed(eqx.Module):
@@ -92,15 +90,17 @@ class Informed(eqx.Module):
         order = [("latent", self.latent)]
         if target.mean.shape[0]:
             prior_root = cholesky(target.covariance)
+            everything = jnp.arange(target.mean.shape[0])
 
             def correction(candidate: Position) -> Float[Array, ""]:
                 """From the distribution that ellipses are drawn from to the prior of ``z``."""
                 prior = log_normal_density(candidate.z, target.mean, prior_root)
-                return prior - log_student_density(candidate.z, tuning)
+                return prior - tuning.ellipse.log_density(candidate.z)
 
             def move(key, position):
                 key_width, key_move = jax.random.split(key)
-                block = student_ellipse(key_width, position.z, tuning)
+                mean, root = tuning.ellipse.mean, tuning.ellipse.width(key_width, position.z) * tuning.ellipse.root
+                block = Block(everything, everything[:0], mean, jnp.zeros((len(everything), 0)), root)
                 return move_parameters(
                     key_move, target, position, block, lambda z: self.chart_at(target, z, tuning), correction
                 )
@@ -108,25 +108,6 @@ class Informed(eqx.Module):
             moves["parameters"] = move
             order = [("parameters", self.parameters), *order]
         return in_turn(key, position, moves, order)
-
-
-def student_ellipse(key: Key[Array, ""], z: Float[Array, "d"], tuning: InformedTuning) -> Block:
-    """The Gaussian of an ellipse, its width drawn given ``z``, so that over widths it is a Student-t.
-
-    A Gaussian that is too narrow in some direction, because the warm-up was short, would hold a chain in its tails for
-    long; one with heavy tails does not (Nishihara, Murray & Adams 2014).
-    """
-    everything = jnp.arange(z.shape[0])
-    white = solve_lower(tuning.root, z - tuning.mean)
-    chi_squared = jnp.sum(jax.random.normal(key, (TAILS + z.shape[0],), z.dtype) ** 2)
-    width = jnp.sqrt((TAILS + white @ white) / chi_squared)
-    return Block(everything, everything[:0], tuning.mean, jnp.zeros((z.shape[0], 0)), width * tuning.root)
-
-
-def log_student_density(z: Float[Array, "d"], tuning: InformedTuning) -> Float[Array, ""]:
-    """The log density of the Student-t of the ellipses, without the constant."""
-    white = solve_lower(tuning.root, z - tuning.mean)
-    return -0.5 * (TAILS + z.shape[0]) * jnp.log1p(white @ white / TAILS)
 
 
 def quadratic_at(target: Target, z: Float[Array, "d"], surrogate: Surrogate) -> Quadratic:

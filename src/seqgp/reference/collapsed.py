@@ -1,8 +1,7 @@
 """The collapsed sampler: Gaussian data, the latent integrated out; exact, and the oracle of the rest.
 
-``z`` moves by elliptical slices under the log marginal likelihood, on ellipses drawn from the moments of the warm-up
-draws (inflated, corrected for, and frozen) or, one time in five, from the prior; the latent is drawn exactly for every
-draw that is kept.
+``z`` moves by elliptical slices under the log marginal likelihood, on ellipses with heavy tails around the moments of
+the warm-up draws (corrected for, and frozen); the latent is drawn exactly for every draw that is kept.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from jaxtyping import Array, Float, Key
 from seqgp.latents.operators import Events
 from seqgp.mcmc.elliptical import Evaluation, SliceInfo, elliptical_slice
 from seqgp.mcmc.gaussian import log_normal_density
+from seqgp.mcmc.student import Student
 from seqgp.models.errors import SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
@@ -40,15 +40,8 @@ from seqgp.sequential.settings import divisor_near
 from seqgp.sequential.state import Info
 
 INFLATION = 1.5  # of the covariance of the warm-up draws, so that the ellipse covers the posterior's tails
-WIDE = 0.2  # of the slices are on an ellipse from the prior, for tails that no Gaussian reaches
+STAGES = (0.2, 0.3, 0.5)  # of the warm-up: the first on ellipses from the prior, the others on informed ones
 PIECES = 10
-
-
-class Ellipse(NamedTuple):
-    """The Gaussian that ellipses are drawn from: the prior, or one informed by draws."""
-
-    mean: Float[Array, "d"]
-    root: Float[Array, "d d"]
 
 
 class Kept(NamedTuple):
@@ -65,7 +58,7 @@ def _density(model: Model, data: Stack):
     return lambda z: log_marginal(model, data, between, model.parameters(z))
 
 
-def _start(model: Model, data: Stack, prior: Ellipse, key: Key[Array, ""]) -> Float[Array, "d"]:
+def _start(model: Model, data: Stack, prior: Student, key: Key[Array, ""]) -> Float[Array, "d"]:
     """The best of a few draws from the prior."""
     density = _density(model, data)
     drawn = jax.random.normal(key, (CANDIDATES, len(prior.mean)))
@@ -74,29 +67,28 @@ def _start(model: Model, data: Stack, prior: Ellipse, key: Key[Array, ""]) -> Fl
     return candidates[jnp.argmax(jnp.where(jnp.isnan(found), -jnp.inf, found))]
 
 
-def _advance(model: Model, data: Stack, prior: Ellipse, ellipse: Ellipse, sizes: tuple[int, int, bool], key, z):
+def _advance(model: Model, data: Stack, prior: Student, ellipse: Student, sizes: tuple[int, int, bool], key, z):
     """``count`` draws of ``z``, each after ``thin`` slices; with the latent, if it is wanted."""
     count, thin, latent = sizes
     density = _density(model, data)
     between = distances(model, data.t, data.x) if latent else None
 
+    def weigh(z, found):
+        return found + log_normal_density(z, prior.mean, prior.root) - ellipse.log_density(z)
+
     def slice_(carry, key):
         z, found = carry
-        key_choice, key_ellipse, key_slice = jax.random.split(key, 3)
-        wide = jax.random.uniform(key_choice) < WIDE
-        chosen = jax.tree.map(lambda a, b: jnp.where(wide, a, b), prior, ellipse)
-
-        def weigh(z, found):
-            return found + log_normal_density(z, *prior) - log_normal_density(z, *chosen)
+        key_width, key_ellipse, key_slice = jax.random.split(key, 3)
 
         def evaluate(centred) -> Evaluation:
-            found = density(chosen.mean + centred)
-            return Evaluation(weigh(chosen.mean + centred, found), found, Events.none())
+            found = density(ellipse.mean + centred)
+            return Evaluation(weigh(ellipse.mean + centred, found), found, Events.none())
 
-        drawn = chosen.root @ jax.random.normal(key_ellipse, z.shape, z.dtype)
+        white = jax.random.normal(key_ellipse, z.shape, z.dtype)
+        drawn = ellipse.width(key_width, z) * (ellipse.root @ white)
         start = Evaluation(weigh(z, found), found, Events.none())
-        centred, at, info = elliptical_slice(key_slice, z - chosen.mean, drawn, start, evaluate)
-        return (chosen.mean + centred, at.kept), info
+        centred, at, info = elliptical_slice(key_slice, z - ellipse.mean, drawn, start, evaluate)
+        return (ellipse.mean + centred, at.kept), info
 
     def draw(carry, key):
         key_slices, key_latent = jax.random.split(key)
@@ -115,7 +107,7 @@ class CollapsedSampler:
         model: the model; its likelihood must be :class:`seqgp.Gaussian`.
         draws: how many draws to keep.
         chains: over how many chains the draws are spread; a divisor of ``draws``.
-        warmup: slices per chain that are dropped: half of them on ellipses from the prior, half on informed ones.
+        warmup: slices per chain that are dropped; ellipses are found anew after each of three stages.
         thin: slices per draw.
     """
 
@@ -159,20 +151,20 @@ class CollapsedSampler:
         return state, info_of(self.model, sampled, level, snapshots, len(snapshots), start, settings)
 
     def _chains(self, key: Key[Array, ""], data: Stack, progress: Progress | None) -> Sampled:
-        """Start, warm up twice, and draw: every chain in a thread of its own."""
-        keys = jax.random.split(key, (4, self.chains))
+        """Start, warm up in stages, and draw: every chain in a thread of its own."""
+        keys = jax.random.split(key, (2 + len(STAGES), self.chains))
         mean, covariance = self.model.prior_of_z()
-        prior = ellipse = Ellipse(jnp.asarray(mean), jnp.asarray(np.linalg.cholesky(covariance)))
+        prior = ellipse = Student(jnp.asarray(mean), jnp.asarray(np.linalg.cholesky(covariance)))
         starts = [compiled(_start, self.model, data, prior, k) for k in keys[0]]
         z = in_threads([run for run, _ in starts])
         seconds = sum(spent for _, spent in starts)
-        for half in (1, 2):
-            if self.warmup >= 4 and len(mean):
-                size = (self.warmup // 2, 1, False)
-                z, kept, _, spent = self._advance(data, prior, ellipse, size, keys[half], z)
+        for stage, share in enumerate(STAGES, start=1):
+            if self.warmup >= 20 and len(mean):
+                size = (int(share * self.warmup), 1, False)
+                z, kept, _, spent = self._advance(data, prior, ellipse, size, keys[stage], z)
                 seconds += spent
                 ellipse = _informed(np.stack([np.asarray(k.z)[len(k.z) // 2 :] for k in kept]), covariance)
-        draws, counts, spent = self._draw(data, prior, ellipse, keys[3], z, progress)
+        draws, counts, spent = self._draw(data, prior, ellipse, keys[-1], z, progress)
         plan = Plan(self.chains, 1, self.warmup, self.draws // self.chains, self.thin, 1, True)
         return Sampled(draws, {"parameters": counts}, plan, seconds + spent, "collapsed", ())
 
@@ -204,8 +196,8 @@ class CollapsedSampler:
         return z, kept, counts, sum(spent for _, spent in tasks)
 
 
-def _informed(z: np.ndarray, prior: np.ndarray) -> Ellipse:
+def _informed(z: np.ndarray, prior: np.ndarray) -> Student:
     """The moments of draws, inflated; a trace of the prior keeps them regular."""
     flat = z.reshape(-1, z.shape[-1])
     covariance = INFLATION * np.atleast_2d(np.cov(flat, rowvar=False)) + 1e-6 * prior
-    return Ellipse(jnp.asarray(flat.mean(axis=0)), jnp.asarray(np.linalg.cholesky(covariance)))
+    return Student(jnp.asarray(flat.mean(axis=0)), jnp.asarray(np.linalg.cholesky(covariance)))

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from seqgp.mcmc.curvature import diagonal_curvature, differentiable
 from seqgp.mcmc.informed import InformedTuning
 from seqgp.mcmc.plain import Plain, PlainTuning
+from seqgp.mcmc.student import Student
 from seqgp.models.model import Model
 from seqgp.models.types import Array
 from seqgp.sequential.chains import Draws, Setting
@@ -45,7 +46,7 @@ def tune(setting: Setting, problem: Problem, window: np.ndarray) -> Tuned:
         return Tuned(plain, tuning, (remark,), seconds + spent)
     root = np.linalg.cholesky(np.asarray(problem.carried.covariance)) if len(z) else np.zeros((0, 0))
     surrogate = jax.tree.map(np.asarray, found.surrogate)
-    return Tuned(setting, InformedTuning(surrogate, z, root), (), seconds)
+    return Tuned(setting, InformedTuning(surrogate, Student(z, root)), (), seconds)
 
 
 def retune(tuned: Tuned, problem: Problem, warm: Draws) -> Tuned:
@@ -58,21 +59,21 @@ def retune(tuned: Tuned, problem: Problem, warm: Draws) -> Tuned:
         return tuned._replace(tuning=tuning, compile_seconds=tuned.compile_seconds + seconds)
     run, seconds = compiled(_surrogate, setting, problem, z, sites)
     surrogate = jax.tree.map(np.asarray, run())
-    mean, root = _ellipse(np.concatenate(warm.z[:, half:]), problem, setting)
-    return tuned._replace(tuning=InformedTuning(surrogate, mean, root), compile_seconds=tuned.compile_seconds + seconds)
+    ellipse = _ellipse(np.concatenate(warm.z[:, half:]), problem, setting)
+    return tuned._replace(tuning=InformedTuning(surrogate, ellipse), compile_seconds=tuned.compile_seconds + seconds)
 
 
-def _ellipse(z: np.ndarray, problem: Problem, setting: Setting) -> tuple[np.ndarray, np.ndarray]:
+def _ellipse(z: np.ndarray, problem: Problem, setting: Setting) -> Student:
     """Moments of the warm-up, inflated; where they are too few, those of the prior."""
     prior_mean, prior = np.asarray(problem.carried.mean), np.asarray(problem.carried.covariance)
     if len(z) < 10 * max(z.shape[1], 1) or z.shape[1] == 0:
-        return prior_mean, np.linalg.cholesky(prior) if z.shape[1] else prior
+        return Student(prior_mean, np.linalg.cholesky(prior) if z.shape[1] else prior)
     mean = z.mean(axis=0)
     covariance = setting.updates.inflate * np.atleast_2d(np.cov(z, rowvar=False)) + 1e-6 * prior
     if len(problem.times) == 1:  # one time says nothing about the time kernel: its parameters keep their prior
         time = setting.model.layout().time
         mean[time], covariance[time], covariance[:, time] = prior_mean[time], prior[time], prior[:, time]
-    return mean, np.linalg.cholesky(covariance)
+    return Student(mean, np.linalg.cholesky(covariance))
 
 
 def _search(setting: Setting, problem: Problem, z, window) -> Found:

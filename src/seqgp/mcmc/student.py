@@ -1,0 +1,38 @@
+"""Ellipses with heavy tails: a Gaussian whose width is drawn anew for each slice (Nishihara, Murray & Adams 2014).
+
+A Gaussian that is too narrow in some direction, because it was found from a short warm-up, would hold a chain in its
+tails for long. Averaged over widths the ellipse is that of a Student-t, which does not.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Float, Key
+
+from seqgp.latents.linalg import solve_lower
+from seqgp.models.types import Array
+
+TAILS = 5  # degrees of freedom
+
+
+class Student(NamedTuple):
+    """A multivariate Student-t with location ``mean`` and scale ``root root'``."""
+
+    mean: Float[Array, "d"]
+    root: Float[Array, "d d"]
+
+    def width(self, key: Key[Array, ""], z: Float[Array, "d"]) -> Float[Array, ""]:
+        """A draw of the width given ``z``: with it, ``z`` is from ``N(mean, width² root root')``."""
+        chi_squared = jnp.sum(jax.random.normal(key, (TAILS + z.shape[0],), z.dtype) ** 2)
+        return jnp.sqrt((TAILS + self._square(z)) / chi_squared)
+
+    def log_density(self, z: Float[Array, "d"]) -> Float[Array, ""]:
+        """The log density, without the constant."""
+        return -0.5 * (TAILS + z.shape[0]) * jnp.log1p(self._square(z) / TAILS)
+
+    def _square(self, z):
+        white = solve_lower(self.root, z - self.mean)
+        return white @ white
