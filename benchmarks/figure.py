@@ -16,7 +16,8 @@ OUT = Path("docs/growth.svg")
 
 def figure_of(record: dict) -> Figure:
     """Milliseconds a draw against the number of points, and against the window."""
-    curves = {line["name"].split(":")[0] + (" tau" if "tau" in line["name"] else ""): line for line in record["lines"]}
+    fitted = [line for line in record["lines"] if line["curve"]]
+    curves = {line["name"].split(":")[0] + (" tau" if "tau" in line["name"] else ""): line for line in fitted}
     figure = Figure(figsize=(8, 3.2), layout="constrained")
     points, window = figure.subplots(1, 2, width_ratios=[3, 2])
     for name, marker in (("dense", "o"), ("knots", "s")):

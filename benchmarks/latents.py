@@ -81,7 +81,7 @@ def per_draw(start: Start, turns: int) -> float:
 
 
 def lanes(sizes: Sizes) -> list[Line]:
-    """Eight chains one after the other against eight lanes of one vectorised chain: why the sampler has no lanes."""
+    """Eight chains one after the other against eight lanes of one vectorised chain: where lanes would pay."""
     found = []
     for name, latent, draws in (("dense", seqgp.Dense(), sizes.dense), ("knots", knots(sizes.nodes), sizes.fast)):
         start = paper_start(sizes.n, draws, latent)

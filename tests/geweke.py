@@ -13,9 +13,8 @@ from jax.scipy.linalg import solve_triangular
 
 import small
 
-BOUND = (
-    4.0  # two-sided: 6e-5 for each of at most 100 moments; seeds are fixed, so an alarm is looked into, not repeated
-)
+# Two-sided: 6e-5 for each of at most 100 moments. Seeds are fixed, so an alarm is looked into, not repeated.
+BOUND = 4.0
 
 
 def standard_form(key, update, build=small.target, replicates=4000, transitions=8):

@@ -20,6 +20,7 @@ from seqgp.models.likelihoods import Gaussian, fill_missing
 from seqgp.models.model import Model
 from seqgp.models.types import Array
 from seqgp.sequential.engine import compiled, cores, in_threads
+from seqgp.sequential.observed import gaussian_log_density
 from seqgp.sequential.state import State
 
 
@@ -114,7 +115,7 @@ def _log_marginals(model: Model, conditioning: Conditioning, each, y, missing):
             square, log_det = residual @ residual, 0.0
         else:
             square, log_det = (in_sites if few_sites else in_data)(residual, root, noise)
-        return -0.5 * square / noise**2 - log_det - count * (jnp.log(noise) + 0.5 * jnp.log(2 * jnp.pi))
+        return gaussian_log_density(square, count, noise) - log_det
 
     return jax.lax.map(one, (conditioning.z, conditioning.window))
 
