@@ -1,4 +1,4 @@
-"""The figure of docs/performance.md from the record of a benchmark: how the cost of a draw grows.
+"""The figure of docs/performance.md from the record of a benchmark: how the cost of a step grows.
 
 python -m benchmarks.figure [out/bench.json]
 """
@@ -15,7 +15,7 @@ OUT = Path("docs/growth.svg")
 
 
 def figure_of(record: dict) -> Figure:
-    """Milliseconds a draw against the number of points, and against the window."""
+    """Milliseconds a proposal against the number of points, and against the window."""
     fitted = [line for line in record["lines"] if line["curve"]]
     curves = {line["name"].split(":")[0] + (" tau" if "tau" in line["name"] else ""): line for line in fitted}
     figure = Figure(figsize=(8, 3.2), layout="constrained")
@@ -24,7 +24,7 @@ def figure_of(record: dict) -> Figure:
         line = curves[name]
         n, seconds = zip(*line["curve"])
         points.loglog(n, [1e3 * s for s in seconds], marker=marker, label=f"{name}: exponent {line['value']:.2f}")
-    points.set(xlabel="points a snapshot", ylabel="ms a draw", title="one core, plain updates, window of 1")
+    points.set(xlabel="points a snapshot", ylabel="ms a proposal", title="one core, plain updates, window of 1")
     points.legend(frameon=False)
     line = curves["dense tau"]
     tau, seconds = zip(*line["curve"])

@@ -1,6 +1,6 @@
 """The paper's option prices (section 4.2): 15 strikes × 5 maturities at T = 12 times, figures 5 and 6, and a table.
 
-python -m experiments.option_prices [--updates plain|informed]
+python -m experiments.option_prices [--updates plain|informed] [--carry joint|paper]
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Step(NamedTuple):
     price_inside: float
     data_inside: float
     parameters: dict[str, tuple[float, float]]
+    forecast: dict[str, float]  # how the prices of this time were predicted before they were used
     ess: float
     ess_latent: float
     rhat: float
@@ -43,10 +44,10 @@ class Step(NamedTuple):
 
 
 def sampler_of(model: seqgp.Model, arguments: argparse.Namespace) -> seqgp.SequentialSampler:
-    """The paper's 20,000 states with a tenth of warm-up, or the informed updates with the joint carry."""
+    """The paper's 20,000 states with a tenth of warm-up, or the informed updates."""
     if arguments.updates == "informed":
         return seqgp.SequentialSampler(
-            model, draws=arguments.draws or 4000, chains=4, warmup=300, updates="informed", carry="joint"
+            model, draws=arguments.draws or 4000, chains=4, warmup=300, updates="informed", carry=arguments.carry
         )
     return seqgp.SequentialSampler(
         model,
@@ -55,7 +56,7 @@ def sampler_of(model: seqgp.Model, arguments: argparse.Namespace) -> seqgp.Seque
         warmup=500,
         thin=18,
         updates=seqgp.Plain(sweeps=(5, 5, 1), start="prior"),
-        carry="paper",
+        carry=arguments.carry,
     )
 
 
@@ -88,6 +89,7 @@ def step_of(key: Any, market: Market, i: int, state: seqgp.State, info: seqgp.In
         inside(prices, market.prices[i]),
         inside(observable(key, state, prices), y),
         parameters,
+        info.scores,
         min(v for n, v in info.ess.items() if n != "latent"),
         info.ess["latent"],
         info.max_rhat,
@@ -103,12 +105,13 @@ def _entries(name: str, values: np.ndarray) -> list[tuple[str, np.ndarray]]:
 def table_of(steps: list[Step]) -> Table:
     """Coverage of 95 % intervals for each t, and cost."""
     table = Table(title="Coverage of 95 % intervals, and cost")
-    for heading in ("t", "true σ", "true prices", "data", "ESS, parameters", "ESS, σ", "R-hat", "seconds"):
+    for heading in ("t", "true σ", "true prices", "data", "forecast", "ESS, parameters", "ESS, σ", "R-hat", "seconds"):
         table.add_column(heading, justify="right")
     for step in steps:
         shares = (f"{share:.0%}" for share in (step.volatility_inside, step.price_inside, step.data_inside))
         cost = (f"{step.ess:.0f}", f"{step.ess_latent:.0f}", f"{step.rhat:.3f}", f"{step.seconds:.1f}")
-        table.add_row(f"{step.t:.2f}", *shares, *cost)
+        ahead = f"{step.forecast['coverage_95']:.0%}" if step.forecast else "–"
+        table.add_row(f"{step.t:.2f}", *shares, ahead, *cost)
     return table
 
 
@@ -123,19 +126,43 @@ def parameter_table(steps: list[Step], truth: dict[str, float]) -> Table:
     return table
 
 
-def comparison(out: Path, summaries: dict[str, dict[str, float]]) -> Table:
-    """Informed and plain updates side by side, as far as they have been run."""
-    table = Table(title="Updates side by side (a set that was run before is read from its file)")
-    headings = {"first": "seconds, t = 1", "rest": "seconds, rest", "ess": "least ESS", "rate": "ESS a second"}
-    for heading in ("updates", *headings.values(), "coverage of σ"):
+HEADINGS = {
+    "first": "seconds, t = 1",
+    "rest": "seconds, rest",
+    "ess": "least ESS",
+    "rate": "ESS a second",
+    "coverage": "coverage of σ",
+    "prices": "of prices",
+    "forecast": "of forecasts",
+    "crps": "their CRPS",
+}
+
+
+def summary_of(steps: list[Step]) -> dict[str, float]:
+    """One row of the comparison."""
+    seconds = [step.seconds for step in steps]
+    effective = [min(step.ess, step.ess_latent) for step in steps]
+    ahead = [step.forecast for step in steps if step.forecast]
+    return {
+        "first": seconds[0],
+        "rest": sum(seconds[1:]),
+        "ess": min(effective),
+        "rate": sum(effective) / sum(seconds),
+        "coverage": float(np.mean([step.volatility_inside for step in steps])),
+        "prices": float(np.mean([step.price_inside for step in steps])),
+        "forecast": float(np.mean([scores["coverage_95"] for scores in ahead])) if ahead else float("nan"),
+        "crps": float(np.mean([scores["crps"] for scores in ahead])) if ahead else float("nan"),
+    }
+
+
+def comparison(out: Path) -> Table:
+    """Updates and carries side by side, as far as they have been run."""
+    table = Table(title="Side by side (what was run before is read from its file)")
+    for heading in ("updates, carry", *HEADINGS.values()):
         table.add_column(heading, justify="right")
-    for name in ("informed", "plain"):
-        path = out / f"{name}.json"
-        if name not in summaries and path.exists():
-            summaries[name] = json.loads(path.read_text())["summary"]
-        if name in summaries:
-            row = summaries[name]
-            table.add_row(name, *(f"{row[key]:.3g}" for key in headings), f"{row['coverage']:.0%}")
+    for path in sorted(out.glob("*.json")):
+        row = json.loads(path.read_text())["summary"]
+        table.add_row(path.stem.replace("-", ", "), *(f"{row[key]:.3g}" for key in HEADINGS))
     return table
 
 
@@ -189,11 +216,14 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
         prog="python -m experiments.option_prices", description=str(__doc__).splitlines()[0]
     )
     parser.add_argument("--updates", choices=("informed", "plain"), default="informed")
+    parser.add_argument("--carry", choices=("joint", "paper"), default=None, help="joint with informed updates")
     parser.add_argument("--steps", type=int, default=12, help="times")
     parser.add_argument("--draws", type=int, default=None, help="4000 with informed updates, 1000 with plain")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("out/option_prices"))
-    return parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
+    arguments.carry = arguments.carry or {"informed": "joint", "plain": "paper"}[arguments.updates]
+    return arguments
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -215,22 +245,15 @@ def main(argv: list[str] | None = None) -> None:
     state = seqgp.run(sampler, market.snapshots, key=key_run, callbacks=note).state
     console.print(table_of(steps))
     console.print(parameter_table(steps, market.truth))
-    first, rest = steps[0].seconds, sum(step.seconds for step in steps[1:])
-    least = min(step.ess for step in steps)
-    summary = {
-        "first": first,
-        "rest": rest,
-        "ess": least,
-        "rate": sum(step.ess for step in steps) / (first + rest),
-        "coverage": float(np.mean([step.volatility_inside for step in steps])),
-    }
+    summary = summary_of(steps)
     kept = {"summary": summary, "steps": [step._asdict() for step in steps]}
-    (arguments.out / f"{arguments.updates}.json").write_text(json.dumps(kept, indent=1))
+    name = f"{arguments.updates}-{arguments.carry}"
+    (arguments.out / f"{name}.json").write_text(json.dumps(kept, indent=1))
     best = int(np.argmax(log_densities(market.model.model, market.snapshots[-1], state)))
     figure_5(market, state, best).savefig(arguments.out / "figure5.png", dpi=160)
     figure_6(key_data, market, state, best).savefig(arguments.out / "figure6.png", dpi=160)
-    console.print(comparison(arguments.out, {arguments.updates: summary}))
-    console.print(f"Sampling took {first:.0f} s for t = 1 and {rest:.0f} s for the rest ({PAPER});")
+    console.print(comparison(arguments.out))
+    console.print(f"Sampling took {summary['first']:.0f} s for t = 1, {summary['rest']:.0f} s for the rest ({PAPER});")
     console.print(f"{time.perf_counter() - start:.0f} s with compilation. Figures and tables: {arguments.out}")
 
 

@@ -1,4 +1,4 @@
-"""The likelihood on an ellipse: for Gaussian data six inner products instead of the data."""
+"""The likelihood on the span of a few vectors: for Gaussian data their inner products instead of the data."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +10,7 @@ from seqgp.sequential.observed import observed_from
 from sequences import KNOWN, snapshots
 
 RNG = np.random.default_rng(0)
-MIDDLE, U, V = RNG.normal(size=(3, 6))
+MIDDLE, COLUMNS = RNG.normal(size=6), RNG.normal(size=(6, 3))
 PARAMETERS = {"mean": jnp.asarray(0.3), "noise": jnp.asarray(0.7)}
 POISSON = seqgp.Model(KNOWN.kernel, seqgp.Poisson(), mean=0.0)
 
@@ -32,11 +32,10 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_likelihood_on_an_ellipse_is_the_likelihood(name):
+def test_the_likelihood_on_a_span_is_the_likelihood(name):
     model, data, observe = CASES[name]
     observed = observed_from(model, data, observe, len(data.x))
-    along = observed.on_ellipse(model.likelihood, MIDDLE, U, V, PARAMETERS)
-    for angle in (0.0, 0.4, 2.0, -1.1):
-        c, s = jnp.cos(angle), jnp.sin(angle)
-        expected = observed.log_likelihood(model.likelihood, MIDDLE + c * U + s * V, PARAMETERS)
-        np.testing.assert_allclose(along(c, s), expected, rtol=1e-12)
+    along = observed.on_span(model.likelihood, MIDDLE, COLUMNS, PARAMETERS)
+    for weights in (np.zeros(3), np.array([1.0, 0.0, 0.0]), RNG.normal(size=3)):
+        expected = observed.log_likelihood(model.likelihood, MIDDLE + COLUMNS @ weights, PARAMETERS)
+        np.testing.assert_allclose(along(jnp.asarray(weights)), expected, rtol=1e-12)

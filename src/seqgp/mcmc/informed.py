@@ -18,7 +18,7 @@ from jaxtyping import Float, Key
 from seqgp.latents.linalg import cholesky
 from seqgp.mcmc.gaussian import Block, log_normal_density
 from seqgp.mcmc.moves import move_latent, move_parameters
-from seqgp.mcmc.plain import Move, SweepInfo, in_turn
+from seqgp.mcmc.plain import Move, SweepInfo, in_turn, repeated
 from seqgp.mcmc.student import Student
 from seqgp.mcmc.target import Place, Position, Target, place_at, position_at, shift_to
 from seqgp.mcmc.tilted import Quadratic, Tilted, retilt, tilt
@@ -86,7 +86,7 @@ class Informed(eqx.Module):
         self, key: Key[Array, ""], target: Target, position: Position, tuning: InformedTuning, first: bool
     ) -> tuple[Position, SweepInfo]:
         """All parameters at fixed coordinates of the latent, then the latent."""
-        moves: dict[str, Move] = {"latent": lambda key, position: move_latent(key, target, position)}
+        moves: dict[str, Move] = {"latent": lambda key, position, times: move_latent(key, target, position, times)}
         order = [("latent", self.latent)]
         if target.mean.shape[0]:
             prior_root = cholesky(target.covariance)
@@ -105,7 +105,7 @@ class Informed(eqx.Module):
                     key_move, target, position, block, lambda z: self.chart_at(target, z, tuning), correction
                 )
 
-            moves["parameters"] = move
+            moves["parameters"] = repeated(move)
             order = [("parameters", self.parameters), *order]
         return in_turn(key, position, moves, order)
 

@@ -20,44 +20,55 @@ from seqgp.mcmc.target import Position, Target, position_at
 
 
 class Vectors(NamedTuple):
-    """A centred point in coordinates, as ``nu``, and at the sites."""
+    """Centred points, one in each column: in coordinates, as ``nu``, and at the sites."""
 
-    coordinates: Float[Array, "n"]
-    nu: Float[Array, "n"]
-    sites: Float[Array, "n"]
+    coordinates: Float[Array, "n k"]
+    nu: Float[Array, "n k"]
+    sites: Float[Array, "n k"]
 
 
-def move_latent(key: Key[Array, ""], target: Target, position: Position) -> tuple[Position, SliceInfo]:
-    """Update 1 of the paper: the latent at fixed parameters, on an ellipse in the coordinates of the chart."""
-    key_ellipse, key_slice = jax.random.split(key)
+def move_latent(
+    key: Key[Array, ""], target: Target, position: Position, times: int = 1
+) -> tuple[Position, SliceInfo]:
+    """Update 1 of the paper: the latent at fixed parameters, on ``times`` ellipses in the coordinates of the chart.
+
+    The map from coordinates to sites is affine, so the image of an ellipse is the ellipse of the images. All ellipses
+    are drawn at once: whatever the slices do, the chain stays in the span of where it was and what was drawn, and a
+    proposal is a vector of weights. Points are formed for the last one alone.
+    """
+    key_ellipses, key_slices = jax.random.split(key)
     chart, z = position.chart, position.z
     root = target.root(chart.place.conditional)
     centre = chart.centre()
     middle = chart.place.offset + root.apply(centre)
-
-    # The map from coordinates to sites is affine, so the image of an ellipse is the ellipse of the images, and a
-    # proposal is a point (cos, sin) of the plane: vectors are formed for the accepted one alone.
-    drawn = jax.random.normal(key_ellipse, position.nu.shape, position.nu.dtype)
+    drawn = jax.random.normal(key_ellipses, (position.nu.shape[0], times), position.nu.dtype)
     drawn_nu = chart.centred_nu(drawn)
     here = Vectors(chart.coordinates(position.nu), position.nu - centre, position.sites - middle)
-    there = Vectors(drawn, drawn_nu, root.apply(drawn_nu))
-    log_likelihood_at = target.on_ellipse(middle, here.sites, there.sites, z)
+    span = jax.tree.map(
+        lambda one, others: jnp.concatenate([one[:, None], others], axis=1),
+        here,
+        Vectors(drawn, drawn_nu, root.apply(drawn_nu)),
+    )
+    log_likelihood_at = target.on_span(middle, span.sites, z)
 
-    def vectors(point) -> Vectors:
-        return jax.tree.map(lambda u, v: point[0] * u + point[1] * v, here, there)
+    def evaluate(weights) -> Evaluation:
+        log_likelihood = log_likelihood_at(weights)
+        log_weight = chart.log_weight(centre + span.nu @ weights, span.coordinates @ weights)
+        return Evaluation(log_likelihood + log_weight, log_likelihood, Events.none())
 
-    def evaluate(point) -> Evaluation:
-        coordinates, nu, _ = vectors(point)
-        log_likelihood = log_likelihood_at(*point)
-        weight = chart.log_weight(centre + nu, coordinates)
-        return Evaluation(log_likelihood + weight, log_likelihood, Events.none())
+    def update(carry, inputs):
+        weights, evaluation = carry
+        key, ellipse = inputs
+        weights, evaluation, info = elliptical_slice(key, weights, ellipse, evaluation, evaluate)
+        return (weights, evaluation), info
 
-    zero, one = jnp.zeros((), drawn.dtype), jnp.ones((), drawn.dtype)
-    weight = chart.log_weight(position.nu, here.coordinates)
-    start = Evaluation(position.log_likelihood + weight, position.log_likelihood, Events.none())
-    point, kept, info = elliptical_slice(key_slice, (one, zero), (zero, one), start, evaluate)
-    _, nu, sites = vectors(point)
-    return Position(z, centre + nu, middle + sites, chart, kept.kept), info
+    log_weight = chart.log_weight(position.nu, here.coordinates)
+    start = Evaluation(position.log_likelihood + log_weight, position.log_likelihood, Events.none())
+    basis = jnp.eye(times + 1, dtype=drawn.dtype)
+    keys = jax.random.split(key_slices, times)
+    (weights, evaluation), infos = jax.lax.scan(update, (basis[0], start), (keys, basis[1:]))
+    moved = Position(z, centre + span.nu @ weights, middle + span.sites @ weights, chart, evaluation.kept)
+    return moved, jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), infos)
 
 
 def move_parameters(

@@ -20,7 +20,7 @@ from seqgp.models.errors import SamplerError
 from seqgp.models.types import Array
 
 SweepInfo = dict[str, SliceInfo]
-Move = Callable[[Key[Array, ""], Position], tuple[Position, SliceInfo]]
+Move = Callable[[Key[Array, ""], Position, int], tuple[Position, SliceInfo]]  # repeated that often
 
 
 class Sweeps(NamedTuple):
@@ -93,7 +93,7 @@ class Plain(eqx.Module):
     ) -> tuple[Position, SweepInfo]:
         """Algorithm 2 for one draw, or one iteration of the initial chain (``first``)."""
         sweeps = self.initial if first else self.sweeps
-        moves: dict[str, Move] = {"latent": lambda key, position: move_latent(key, target, position)}
+        moves: dict[str, Move] = {"latent": lambda key, position, times: move_latent(key, target, position, times)}
         order = [("latent", sweeps.before)]
         if target.kernel is not None:
             surrogate = first or self.kernel == "surrogate"
@@ -101,18 +101,18 @@ class Plain(eqx.Module):
             order += [("kernel", 1), ("latent", sweeps.between)]
         # Apart: at fixed f the mean is pinned down, and would hold alpha back on a joint ellipse.
         if target.level is not None:
-            moves["mean"] = lambda key, position: move_mean(key, target, position)
+            moves["mean"] = repeated(lambda key, position: move_mean(key, target, position))
             order += [("mean", sweeps.mean)]
         if target.likelihood is not None:
             block = target.likelihood
-            moves["likelihood"] = lambda key, position: _move_without_kernel(key, target, position, block)
+            moves["likelihood"] = repeated(lambda key, position: _move_without_kernel(key, target, position, block))
             order += [("likelihood", 1)]
         return in_turn(key, position, moves, [*order, ("latent", sweeps.after)])
 
     def _kernel_move(self, target: Target, block: Block, tuning: PlainTuning, surrogate: bool) -> Move:
         if surrogate:
-            return lambda key, position: move_kernel_with_surrogate(key, target, position, tuning.precision)
-        return lambda key, position: move_parameters(key, target, position, block, lambda z: whitened_at(target, z))
+            return repeated(lambda key, at: move_kernel_with_surrogate(key, target, at, tuning.precision))
+        return repeated(lambda key, at: move_parameters(key, target, at, block, lambda z: whitened_at(target, z)))
 
 
 def move_mean(key: Key[Array, ""], target: Target, position: Position) -> tuple[Position, SliceInfo]:
@@ -137,18 +137,23 @@ def in_turn(
     info: SweepInfo = {}
     for stage, (name, times) in zip(jax.random.split(key, len(order)), order):
         if times:
-            position, spent = _repeat(moves[name], stage, position, times)
+            position, spent = moves[name](stage, position, times)
             info[name] = info[name] + spent if name in info else spent
     return position, info
 
 
-def _repeat(move: Move, key: Key[Array, ""], position: Position, times: int) -> tuple[Position, SliceInfo]:
-    def body(i, carry):
-        position, total = carry
-        moved, info = move(jax.random.fold_in(key, i), position)
-        return moved, total + info
+def repeated(move: Callable[[Key[Array, ""], Position], tuple[Position, SliceInfo]]) -> Move:
+    """One move after the other."""
 
-    return jax.lax.fori_loop(0, times, body, (position, SliceInfo.none()))
+    def moves(key, position, times):
+        def body(i, carry):
+            position, total = carry
+            moved, info = move(jax.random.fold_in(key, i), position)
+            return moved, total + info
+
+        return jax.lax.fori_loop(0, times, body, (position, SliceInfo.none()))
+
+    return moves
 
 
 def _as_sweeps(value: Any, name: str) -> Sweeps:

@@ -32,7 +32,7 @@ class Target(NamedTuple):
     root: Callable[[Any], Root]
     mean_level: Callable[[Float[Array, "d"]], Float[Array, ""]]
     log_likelihood: Callable[[Float[Array, "n"], Float[Array, "d"]], Float[Array, ""]]
-    on_ellipse: Callable[..., Callable[[Array, Array], Array]]  # (middle, u, v, z): the same at middle + c u + s v
+    on_span: Callable[..., Callable[[Array], Array]]  # (middle, columns, z): the same at middle + columns @ weights
     log_precision: Callable[[Float[Array, "d"]], Float[Array, ""]]  # of the data's noise, where it is known to scale
     size: int
 

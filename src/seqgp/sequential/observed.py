@@ -31,30 +31,27 @@ class Summary(NamedTuple):
         """``Σ log N(y_i; (W s)_i + mean, noise²)``."""
         return gaussian_log_density(self._squares(sites, mean, self.gram @ sites), self.count, noise)
 
-    def on_ellipse(self, mean, middle, u, v) -> Ellipse:
-        """The squared residuals of ``middle + c u + s v``."""
-        curved, gram_u, gram_v = (self.gram @ vector for vector in (middle, u, v))
+    def on_span(self, mean, middle, columns) -> Squares:
+        """The squared residuals of ``middle + columns @ weights``."""
+        curved = self.gram @ middle
         slope = self.weighted - mean * self.ones - curved
-        return Ellipse(self._squares(middle, mean, curved), slope @ u, slope @ v, u @ gram_u, u @ gram_v, v @ gram_v)
+        return Squares(self._squares(middle, mean, curved), slope @ columns, columns.T @ (self.gram @ columns))
 
     def _squares(self, sites, mean, curved):
         squares = self.yy - 2 * self.weighted @ sites + sites @ curved
         return squares + mean * (self.count * mean - 2 * (self.y - self.ones @ sites))
 
 
-class Ellipse(NamedTuple):
-    """A sum of squares on an ellipse, ``|r − c u − s v|²``: six inner products, whatever the size of the data."""
+class Squares(NamedTuple):
+    """A sum of squares ``|r − A w|²`` as a function of ``w``: a few inner products, whatever the size of the data."""
 
-    rr: Float[Array, ""]
-    ru: Float[Array, ""]
-    rv: Float[Array, ""]
-    uu: Float[Array, ""]
-    uv: Float[Array, ""]
-    vv: Float[Array, ""]
+    constant: Float[Array, ""]  # r'r
+    slope: Float[Array, "k"]  # A'r
+    gram: Float[Array, "k k"]  # A'A
 
-    def __call__(self, c: Float[Array, ""], s: Float[Array, ""]) -> Float[Array, ""]:
+    def __call__(self, weights: Float[Array, "k"]) -> Float[Array, ""]:
         """The sum of squares at one point."""
-        return self.rr - 2 * (c * self.ru + s * self.rv) + c**2 * self.uu + 2 * c * s * self.uv + s**2 * self.vv
+        return self.constant + weights @ (self.gram @ weights - 2 * self.slope)
 
 
 def gaussian_log_density(squares, count, noise):
@@ -84,28 +81,28 @@ class Observed(NamedTuple):
         level = self.level(sites, parameters)
         return likelihood.log_prob(level, self.y, self.missing, self.context, parameters)
 
-    def on_ellipse(
+    def on_span(
         self,
         likelihood: Likelihood,
         middle: Float[Array, "S"],
-        u: Float[Array, "S"],
-        v: Float[Array, "S"],
+        columns: Float[Array, "S k"],
         parameters: dict[str, Any],
-    ) -> Callable[[Array, Array], Array]:
-        """The log likelihood at the sites ``middle + c u + s v``, as a function of ``(c, s)``.
+    ) -> Callable[[Float[Array, "k"]], Float[Array, ""]]:
+        """The log likelihood at the sites ``middle + columns @ weights``, as a function of the weights.
 
-        For Gaussian data it is quadratic, and costs nothing once six inner products are known.
+        For Gaussian data it is quadratic, and costs nothing once a few inner products are known.
         """
         if not isinstance(likelihood, Gaussian):
-            return lambda c, s: self.log_likelihood(likelihood, middle + c * u + s * v, parameters)
+            return lambda weights: self.log_likelihood(likelihood, middle + columns @ weights, parameters)
         mean, noise = parameters["mean"], parameters["noise"]
         if self.summary is not None:
-            squares, count = self.summary.on_ellipse(mean, middle, u, v), self.summary.count
+            squares, count = self.summary.on_span(mean, middle, columns), self.summary.count
         else:
-            columns = (self.y - self.observe(middle) - mean, self.observe(u), self.observe(v))
-            r, a, b = (jnp.where(self.missing, 0.0, column) for column in columns)
-            squares, count = Ellipse(r @ r, r @ a, r @ b, a @ a, a @ b, b @ b), jnp.sum(~self.missing, dtype=float)
-        return lambda c, s: gaussian_log_density(squares(c, s), count, noise)
+            residual = jnp.where(self.missing, 0.0, self.y - self.observe(middle) - mean)
+            seen = jnp.where(self.missing[:, None], 0.0, self.observe(columns))
+            squares = Squares(residual @ residual, residual @ seen, seen.T @ seen)
+            count = jnp.sum(~self.missing, dtype=float)
+        return lambda weights: gaussian_log_density(squares(weights), count, noise)
 
 
 def padded_size(model: Model, n: int, previous: int | None) -> int:

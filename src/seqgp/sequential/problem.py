@@ -83,18 +83,18 @@ def target_of(assembly: Assembly, window: Float[Array, "tau S"]) -> Target:
 
     def seen(values) -> Array:
         """The sites that have data, one row a snapshot."""
-        return values[-present * sites :].reshape(present, sites)
+        return values[-present * sites :].reshape(present, sites, *values.shape[1:])
 
     def log_likelihood(values, z) -> Array:
         parameters = model.parameters(z)
         pairs = zip(problem.observed, seen(values))
         return functools.reduce(jnp.add, [one.log_likelihood(model.likelihood, s, parameters) for one, s in pairs])
 
-    def on_ellipse(middle, u, v, z):
+    def on_span(middle, columns, z):
         parameters = model.parameters(z)
-        rows = zip(problem.observed, seen(middle), seen(u), seen(v))
-        terms = [one.on_ellipse(model.likelihood, m, u, v, parameters) for one, m, u, v in rows]
-        return lambda c, s: functools.reduce(jnp.add, [term(c, s) for term in terms])
+        rows = zip(problem.observed, seen(middle), seen(columns))
+        terms = [one.on_span(model.likelihood, m, c, parameters) for one, m, c in rows]
+        return lambda weights: functools.reduce(jnp.add, [term(weights) for term in terms])
 
     return Target(
         mean=jnp.asarray(problem.carried.mean),
@@ -107,7 +107,7 @@ def target_of(assembly: Assembly, window: Float[Array, "tau S"]) -> Target:
         root=lambda conditional: carry.root(shared, conditional),
         mean_level=mean_level,
         log_likelihood=log_likelihood,
-        on_ellipse=on_ellipse,
+        on_span=on_span,
         log_precision=log_precision,
         size=carry.size(window.shape[0], sites) + (present - 1) * sites,
     )
