@@ -1,6 +1,6 @@
 """Real DAX options, day after day: held-out quotes, the next day before its update, and what others do.
 
-python -m experiments.dax --data dax_quotes.csv [--days 4] [--knots 8 24] [--scratch]
+python -m experiments.dax --data dax_quotes.csv [--days 4] [--knots 6 24] [--scratch]
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="the table of quotes: date, T, type, strike, price")
     parser.add_argument("--first", default=None, help="the first date")
     parser.add_argument("--days", type=int, default=None, help="how many days")
-    parser.add_argument("--knots", type=int, nargs=2, default=(8, 24), help="in maturity and in log-moneyness")
+    parser.add_argument("--knots", type=int, nargs=2, default=(6, 24), help="in maturity and in log-moneyness")
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--chains", type=int, default=4)
     parser.add_argument("--warmup", type=int, default=300)

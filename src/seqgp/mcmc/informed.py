@@ -48,8 +48,9 @@ class Informed(eqx.Module):
     Args:
         latent: repetitions of the latent's update in a sweep.
         parameters: repetitions of the parameters' update in a sweep.
+        sweeps: sweeps per draw, for posteriors far from Gaussian: precise data of a nonlinear model.
         inflate: how much wider than the moments of the warm-up the ellipse of the parameters is, as a variance.
-        adapt: sweeps per chain, at each step after the first, from which surrogate and ellipse are found anew; for data
+        adapt: draws per chain, at each step after the first, from which surrogate and ellipse are found anew; for data
             that may surprise. By default both are those of what was carried.
     """
 
@@ -57,10 +58,11 @@ class Informed(eqx.Module):
     parameters: int = eqx.field(static=True, default=1)
     inflate: float = eqx.field(static=True, default=1.5)
     adapt: int = eqx.field(static=True, default=0)
+    sweeps: int = eqx.field(static=True, default=1)
 
     def __check_init__(self):
-        if self.latent < 1 or self.parameters < 1:
-            raise SamplerError("Informed: latent and parameters are numbers of repetitions, at least 1")
+        if min(self.latent, self.parameters, self.sweeps) < 1:
+            raise SamplerError("Informed: latent, parameters and sweeps are numbers of repetitions, at least 1")
         if self.adapt < 0:
             raise SamplerError(f"Informed: adapt = {self.adapt} is a number of sweeps, at least 0")
         if not self.inflate >= 1:
@@ -107,7 +109,8 @@ class Informed(eqx.Module):
 
             moves["parameters"] = repeated(move)
             order = [("parameters", self.parameters), *order]
-        return in_turn(key, position, moves, order)
+        once = repeated(lambda key, position: in_turn(key, position, moves, order))
+        return once(key, position, self.sweeps)
 
 
 def quadratic_at(target: Target, z: Float[Array, "d"], surrogate: Surrogate) -> Quadratic:

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Float, Key
 
 from seqgp.mcmc.elliptical import SliceInfo
@@ -142,16 +143,15 @@ def in_turn(
     return position, info
 
 
-def repeated(move: Callable[[Key[Array, ""], Position], tuple[Position, SliceInfo]]) -> Move:
-    """One move after the other."""
+def repeated(move: Callable[[Key[Array, ""], Position], tuple[Position, Any]]) -> Callable:
+    """One move after the other: where the last one ended, and what all of them cost."""
 
     def moves(key, position, times):
-        def body(i, carry):
-            position, total = carry
-            moved, info = move(jax.random.fold_in(key, i), position)
-            return moved, total + info
+        def body(position, key):
+            return move(key, position)
 
-        return jax.lax.fori_loop(0, times, body, (position, SliceInfo.none()))
+        position, infos = jax.lax.scan(body, position, jax.random.split(key, times))
+        return position, jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), infos)
 
     return moves
 

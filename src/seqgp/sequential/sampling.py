@@ -74,7 +74,7 @@ def _warm_up(
         key_stage = jax.random.fold_in(key, stage) if staged else key
         chains, warm, _ = chains_.advance(key_stage, chains, tuned.tuning, windows[:, start:end], report)
         if plan.first or staged:
-            tuned = retune(tuned, problem, warm)
+            tuned = retune(tuned, problem, warm, windows.mean(axis=(0, 1)), settled=end == plan.warmup)
             chains = chains_.rebase(chains, tuned.tuning, windows[:, end])
         start = end
     return chains, tuned

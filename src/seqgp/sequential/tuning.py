@@ -13,6 +13,7 @@ from seqgp.mcmc.curvature import diagonal_curvature, differentiable
 from seqgp.mcmc.informed import InformedTuning
 from seqgp.mcmc.plain import Plain, PlainTuning
 from seqgp.mcmc.student import Student
+from seqgp.models.likelihoods import Gaussian
 from seqgp.models.model import Model
 from seqgp.models.types import Array
 from seqgp.sequential.chains import Draws, Setting
@@ -49,18 +50,29 @@ def tune(setting: Setting, problem: Problem, window: np.ndarray) -> Tuned:
     return Tuned(setting, InformedTuning(surrogate, Student(z, root)), (), seconds)
 
 
-def retune(tuned: Tuned, problem: Problem, warm: Draws) -> Tuned:
-    """After the warm-up of an initial sample: at the mean of its second half, with its moments."""
+def retune(tuned: Tuned, problem: Problem, warm: Draws, window: np.ndarray, settled: bool) -> Tuned:
+    """After a stage of the warm-up: at the mean of its second half, with its moments.
+
+    While chains have not met, the mean of their latents is no likely point, and a surrogate there would hold them where
+    they are: the point is searched for anew, at the mean of their parameters. Once they are ``settled`` the mean of the
+    latents is a better point than the mode.
+    """
     setting = tuned.setting
     half = warm.z.shape[1] // 2
     z, sites = warm.z[:, half:].mean((0, 1)), warm.sites[:, half:].mean((0, 1))
     if isinstance(setting.updates, Plain):
         tuning, seconds = _plain(setting, problem, sites, z)
         return tuned._replace(tuning=tuning, compile_seconds=tuned.compile_seconds + seconds)
-    run, seconds = compiled(_surrogate, setting, problem, z, sites)
-    surrogate = jax.tree.map(np.asarray, run())
+    if settled or isinstance(setting.model.likelihood, Gaussian):
+        run, seconds = compiled(_surrogate, setting, problem, z, sites)
+        surrogate = run()
+    else:
+        run, seconds = compiled(_search, setting, problem, z, window)
+        found: Found = run()
+        surrogate = found.surrogate if bool(found.converged) else tuned.tuning.surrogate
     ellipse = _ellipse(np.concatenate(warm.z[:, half:]), problem, setting)
-    return tuned._replace(tuning=InformedTuning(surrogate, ellipse), compile_seconds=tuned.compile_seconds + seconds)
+    tuning = InformedTuning(jax.tree.map(np.asarray, surrogate), ellipse)
+    return tuned._replace(tuning=tuning, compile_seconds=tuned.compile_seconds + seconds)
 
 
 def _ellipse(z: np.ndarray, problem: Problem, setting: Setting) -> Student:

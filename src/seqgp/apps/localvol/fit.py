@@ -22,7 +22,8 @@ from seqgp.apps.localvol.solver import plan_quotes
 from seqgp.apps.localvol.surface import Surface
 from seqgp.apps.localvol.tables import Table
 
-ADAPT = 80  # sweeps of each chain in which a day's updates find their surrogate
+ADAPT = 80  # draws of each chain in which a day's updates find their surrogate
+SWEEPS = 4  # per draw: quotes are precise and prices nonlinear, so that one would leave draws too dependent
 BEYOND = 0.05  # how far smiles reach past the outermost quotes, in log-moneyness relative to their range
 
 
@@ -67,7 +68,7 @@ class LocalVolFit:
 
     def __init__(self, model: LocalVolatility, draws: int = 1000, seed: int = 0, **settings: Any):
         self.model = model
-        defaults: dict[str, Any] = {"updates": seqgp.Informed(adapt=ADAPT), "carry": "joint"}
+        defaults: dict[str, Any] = {"updates": seqgp.Informed(adapt=ADAPT, sweeps=SWEEPS), "carry": "joint"}
         self.sampler = seqgp.SequentialSampler(model.model, draws=draws, **(defaults | settings))
         self.days: list[DayFit] = []
         self._key = jax.random.key(seed)

@@ -23,6 +23,7 @@ from seqgp.apps.localvol.tables import Table
 Noise = Literal["price", "spread", "volatility"]
 _EPOCH = np.datetime64("1970-01-01", "ns")
 _YEAR = np.timedelta64(8766, "h").astype("timedelta64[ns]")
+_SHORT = 0.01  # years that the knots span where there is one expiration
 _CAPACITY = 32  # quotes a day are padded to a multiple, so that days share one compilation
 _NOISES: dict[str, Any] = {
     "price": dist.LogNormal(math.log(0.05), 1.5),  # in units of price
@@ -102,8 +103,11 @@ class LocalVolatility:
         )
 
     @classmethod
-    def for_quotes(cls, quotes: Quotes, shape: tuple[int, int] = (8, 24), **options: Any) -> LocalVolatility:
+    def for_quotes(cls, quotes: Quotes, shape: tuple[int, int] = (6, 24), **options: Any) -> LocalVolatility:
         """A model with knots that span the quotes of all days, and room for the largest day.
+
+        More knots in maturity than a day has expirations leave volatilities that no quote tells apart, and a posterior
+        that is hard to sample; so do lengthscales below the spacing of the knots, which their prior leaves out here.
 
         Args:
             quotes: of one day or several.
@@ -114,8 +118,11 @@ class LocalVolatility:
         if table.empty:
             raise ValueError("for_quotes: there are no quotes")
         y = table["log_moneyness"].to_numpy()
-        longest = float(table["maturity"].max())
-        maturities = longest * np.linspace(0.0, 1.0, shape[0] + 1)[1:] ** 1.5
+        shortest, longest = float(table["maturity"].min()), float(table["maturity"].max())
+        maturities = shortest + max(longest - shortest, _SHORT) * np.linspace(0.0, 1.0, shape[0]) ** 1.5
+        options.setdefault("coordinates", "knots")
+        spacings = (min(0.5, 1 / max(n - 1, 1)) for n in shape)
+        options.setdefault("lengthscales", tuple(seqgp.ScaledSigmoid(spacing, 1.0) for spacing in spacings))
         counts = table.groupby("quote_date").size()
         options.setdefault("capacity", _CAPACITY * math.ceil(int(counts.max()) / _CAPACITY))
         options.setdefault("volatility", float(table["implied_volatility"].median()))
