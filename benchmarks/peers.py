@@ -94,7 +94,7 @@ def nuts(model: seqgp.Model, snapshots: Sequence[seqgp.Snapshot], draws: int, se
 def elliptical(
     model: seqgp.Model, snapshot: seqgp.Snapshot, draws: int, thin: int, turns: int, seed: int = 0
 ) -> tuple[np.ndarray, float]:
-    """BlackJAX's elliptical slices of the latent: levels ``(draws, N)`` after a tenth of warm-up, and seconds.
+    """BlackJAX's elliptical slices of the latent: levels ``(draws, N)`` after a tenth of warm-up, and their seconds.
 
     The covariance is rebuilt in every iteration, as it must be in a sampler whose parameters move as well.
     """
@@ -124,5 +124,5 @@ def elliptical(
 
     everywhere = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], iterations, axis=0), known)
     key = jax.random.key(seed)
-    seconds = seconds_of(lambda: chain(key, everywhere), turns)
+    seconds = seconds_of(lambda: chain(key, everywhere), turns) * draws / (warmup + draws)
     return np.asarray(chain(key, everywhere)), seconds

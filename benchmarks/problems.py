@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 from experiments.simulate import regression_data, regression_model
 
 import seqgp
@@ -62,7 +63,8 @@ class Rate(NamedTuple):
 
     state: seqgp.State
     ess: float  # the smallest over all parameters and latent values
-    seconds: float  # everything but compilation: tuning, warm-up, draws, diagnostics
+    seconds: float  # of the draws kept, as for the peers
+    everything: float  # with tuning, warm-up and diagnostics; not compilation
     updates: str
 
     @property
@@ -72,11 +74,12 @@ class Rate(NamedTuple):
 
 
 def initial_rate(model: seqgp.Model, snapshot: seqgp.Snapshot, turns: int = 1, **settings: Any) -> Rate:
-    """The initial sample, the faster of some turns, after a first one that may have compiled (where there are two)."""
+    """The initial sample, with another key in each turn; effective draws and seconds are means over the turns."""
     sampler = seqgp.SequentialSampler(model, **settings)
     rates = []
     for turn in range(turns):
         state, info = sampler.init(jax.random.key(turn), snapshot)
         ess = smallest_ess(info.chains, state.z, state.latent)
-        rates.append(Rate(state, ess, info.seconds, info.settings["updates"]))
-    return max(rates[1:] or rates, key=lambda rate: rate.per_second)
+        rates.append(Rate(state, ess, info.extras["draw_seconds"], info.seconds, info.settings["updates"]))
+    means = {name: float(np.mean([getattr(rate, name) for rate in rates])) for name in ("ess", "seconds", "everything")}
+    return rates[-1]._replace(**means)

@@ -18,9 +18,10 @@ def lower(n):
 A, B, C = lower(2), lower(3), lower(2)
 OPERATORS = {
     "triangular": (Triangular(jnp.asarray(B)), B),
-    "one factor": (Kronecker(jnp.asarray(0.7), (jnp.asarray(B),)), 0.7 * B),
+    "triangular, its square at hand": (Triangular(jnp.asarray(B), jnp.asarray(B @ B.T)), B),
+    "one factor": (Kronecker(jnp.asarray(0.7), (Triangular(jnp.asarray(B)),)), 0.7 * B),
     "three factors": (
-        Kronecker(jnp.asarray(0.7), tuple(map(jnp.asarray, (A, B, C)))),
+        Kronecker(jnp.asarray(0.7), tuple(Triangular(jnp.asarray(m)) for m in (A, B, C))),
         0.7 * np.kron(A, np.kron(B, C)),
     ),
 }
@@ -67,12 +68,13 @@ def test_the_first_jitter_that_works_is_taken():
     def attempt(ladder):
         return factor(jnp.asarray(matrix), jnp.asarray(unit), ladder)
 
-    root, events = attempt((1e-8, 1e-4, 1e-2))
+    (root, square), events = attempt((1e-8, 1e-4, 1e-2))
     np.testing.assert_allclose(root @ root.T, matrix + 1e-4 * unit * np.eye(4), atol=1e-12)
+    np.testing.assert_allclose(root @ root.T, square, atol=1e-12)
     assert counts(events) == (0, 1)
-    root, events = attempt((1e-3,))
+    _, events = attempt((1e-3,))
     assert counts(events) == (0, 0)
-    root, events = attempt((1e-8,))
+    (root, _), events = attempt((1e-8,))
     assert np.isnan(root).any()
     assert counts(events) == (1, 0)
     _, events = attempt((1e-8, 1e-6))
@@ -80,6 +82,6 @@ def test_the_first_jitter_that_works_is_taken():
 
 
 def test_a_nan_matrix_is_not_positive_definite():
-    root, events = root_with_jitter(jnp.full((3, 3), jnp.nan), jnp.ones(()), (1e-8, 1e-4))
+    (root, _), events = root_with_jitter(jnp.full((3, 3), jnp.nan), jnp.ones(()), (1e-8, 1e-4))
     assert np.isnan(root).any()
     assert int(events.not_positive_definite) == 1

@@ -83,8 +83,11 @@ class Dense(eqx.Module):
         # A padded site is independent of everything: its row is that of the identity.
         both = geometry.mask[:, None] & geometry.mask[None, :]
         covariance = jnp.where(both, covariance, variance * jnp.eye(covariance.shape[0]))
-        root, events = root_with_jitter(covariance, variance, jitter)
+        found, events = root_with_jitter(covariance, variance, jitter)
         split = covariance.shape[0] // geometry.blocks * (geometry.blocks - geometry.present)
+        root = found.root
+        if split == 0:
+            return DenseConditional(found, root[:, :0], root[:0, :0], events)
         return DenseConditional(Triangular(root[split:, split:]), root[split:, :split], root[:split, :split], events)
 
 

@@ -48,7 +48,7 @@ class GridConditional(NamedTuple):
     @property
     def sites(self) -> int:
         """The number of sites of the present."""
-        return math.prod(root.shape[0] for root in self.root.roots)
+        return math.prod(factor.root.shape[0] for factor in self.root.factors)
 
 
 class SharedInputs(eqx.Module):
@@ -81,17 +81,17 @@ class SharedInputs(eqx.Module):
         weights, gain = time_conditional(kernel, geometry, parameters, jitter[0])
         space = within(parameters, "space")
         one = jnp.ones(())
-        roots, events = [], Events.none()
+        factors, events = [], Events.none()
         for d, prepared in enumerate(geometry.space):
             if self.axes is None:
                 matrix = kernel.space.covariance(prepared, space)
             else:
                 factor, choose = _factor(kernel, d, len(self.axes))
                 matrix = factor.covariance(prepared, choose(space))
-            root, happened = root_with_jitter(matrix, one, jitter)
-            roots.append(root)
+            found, happened = root_with_jitter(matrix, one, jitter)
+            factors.append(found)
             events = events + happened
-        return GridConditional(Kronecker(parameters["scale"] * gain, tuple(roots)), weights, events)
+        return GridConditional(Kronecker(parameters["scale"] * gain, tuple(factors)), weights, events)
 
 
 def time_conditional(kernel: Separable, geometry: GridGeometry, parameters: Parameters, jitter: float):

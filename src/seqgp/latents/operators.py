@@ -9,6 +9,7 @@ import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float, Int
 
@@ -33,9 +34,10 @@ class Events(NamedTuple):
 
 
 class Triangular(NamedTuple):
-    """A lower triangular root."""
+    """A lower triangular root, with ``root root'`` where it is at hand: it saves a product in ``gram_diagonal``."""
 
     root: Float[Array, "S S"]
+    square: Float[Array, "S S"] | None = None
 
     def apply(self, v):  # noqa: D102
         return self.root @ v
@@ -47,43 +49,46 @@ class Triangular(NamedTuple):
         return (d[:, None] * self.root).T
 
     def gram_diagonal(self, d):  # noqa: D102
-        scaled = d[:, None] * self.root
-        return scaled @ scaled.T
+        return d[:, None] * self.covariance() * d[None, :]
 
     def solve(self, v):  # noqa: D102
         return solve_lower(self.root, v)
+
+    def covariance(self) -> Float[Array, "S S"]:
+        """``root root'``."""
+        return self.root @ self.root.T if self.square is None else self.square
 
 
 class Kronecker(NamedTuple):
     """``gain · (A ⊗ B ⊗ …)`` of lower triangular roots; with one factor, a scaled triangular root."""
 
     gain: Float[Array, ""]
-    roots: tuple[Float[Array, "m m"], ...]
+    factors: tuple[Triangular, ...]
 
     def apply(self, v):  # noqa: D102
-        return self.gain * self._each(v, lambda root, block: root @ block)
+        return self.gain * self._each(v, Triangular.apply)
 
     def pull(self, v):  # noqa: D102
-        return self.gain * self._each(v, lambda root, block: root.T @ block)
+        return self.gain * self._each(v, Triangular.pull)
 
     def pull_diagonal(self, d):  # noqa: D102
-        return self.gain * (d[:, None] * _product(self.roots)).T
+        return self.gain * (d[:, None] * _product([factor.root for factor in self.factors])).T
 
     def gram_diagonal(self, d):  # noqa: D102
-        return self.gain**2 * d[:, None] * _product([root @ root.T for root in self.roots]) * d[None, :]
+        return self.gain**2 * d[:, None] * _product([factor.covariance() for factor in self.factors]) * d[None, :]
 
     def solve(self, v):  # noqa: D102
-        return self._each(v, solve_lower) / self.gain
+        return self._each(v, Triangular.solve) / self.gain
 
     def _each(self, v, operation):
         """Apply an operation along every axis of the grid in turn."""
-        if len(self.roots) == 1:
-            return operation(self.roots[0], v)
-        shape = tuple(root.shape[0] for root in self.roots)
+        if len(self.factors) == 1:
+            return operation(self.factors[0], v)
+        shape = tuple(factor.root.shape[0] for factor in self.factors)
         columns = v.shape[1:]
-        for axis, root in enumerate(self.roots):
+        for axis, factor in enumerate(self.factors):
             block = jnp.moveaxis(v.reshape(shape + columns), axis, 0)
-            moved = operation(root, block.reshape(shape[axis], -1)).reshape(block.shape)
+            moved = operation(factor, block.reshape(shape[axis], -1)).reshape(block.shape)
             v = jnp.moveaxis(moved, 0, axis).reshape((-1, *columns))
         return v
 
@@ -95,7 +100,7 @@ def _product(factors: Sequence[Float[Array, "m m"]]) -> Float[Array, "S S"]:
 
 def root_with_jitter(
     covariance: Float[Array, "n n"], unit: Float[Array, ""], ladder: tuple[float, ...]
-) -> tuple[Float[Array, "n n"], Events]:
+) -> tuple[Triangular, Events]:
     """The Cholesky factor with the first jitter of the ladder that works; NaN where none does.
 
     The jitter is relative to ``unit``. Which one is taken depends on the matrix alone, so the prior stays a
@@ -104,17 +109,18 @@ def root_with_jitter(
     n = covariance.shape[0]
 
     def attempt(jitter: float):
-        return cholesky(covariance + jitter * unit * jnp.eye(n))
+        square = covariance + jitter * unit * jnp.eye(n)
+        return Triangular(cholesky(square), square)
 
-    root = attempt(ladder[0])
+    found = attempt(ladder[0])
     level = jnp.zeros((), int)
-    failed = _failed(root)
+    failed = _failed(found.root)
     for jitter in ladder[1:]:
         # `where` and not `cond`: under vmap both would run anyway, and ladders are short.
-        root = jnp.where(failed, attempt(jitter), root)
+        found = jax.tree.map(lambda new, old: jnp.where(failed, new, old), attempt(jitter), found)  # noqa: B023
         level = level + failed.astype(int)
-        failed = _failed(root)
-    return root, Events(failed.astype(int), jnp.minimum(level, 1))
+        failed = _failed(found.root)
+    return found, Events(failed.astype(int), jnp.minimum(level, 1))
 
 
 def _failed(root: Float[Array, "n n"]) -> Bool[Array, ""]:

@@ -118,7 +118,7 @@ def draw_latent(
     key_prior, key_noise = jax.random.split(key)
     prior = covariance(model, between, parameters)
     variance = parameters["scale"] ** 2
-    root, _ = root_with_jitter(prior, variance, model.jitter)
+    root = root_with_jitter(prior, variance, model.jitter)[0].root
     f = root @ jax.random.normal(key_prior, (prior.shape[0],), prior.dtype)
     prior = prior + model.jitter[0] * variance * jnp.eye(prior.shape[0])
     cross = prior[:, data.observed]

@@ -137,7 +137,7 @@ class SequentialSampler:
             centre = self.model.parameters(jnp.asarray(sampled.draws.z.mean(axis=(0, 1))))
             accuracy, rough = state.representation.remark(self.model.kernel, centre, snapshot.x)
             extras, remarks = extras | accuracy, remarks + rough
-        return info._replace(extras=extras, warnings=(*info.warnings, *remarks))
+        return info._replace(extras=info.extras | extras, warnings=(*info.warnings, *remarks))
 
     def _conditioning(self, previous: State, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
         """What each draw of the chains conditions on, and where they start: warm-up takes the last ones first."""

@@ -34,6 +34,7 @@ class Sampled(NamedTuple):
     counts: dict[str, Any]
     plan: Plan
     compile_seconds: float
+    draw_seconds: float  # of the draws that were kept: no tuning, no warm-up
     updates: str
     remarks: tuple[str, ...]
 
@@ -56,9 +57,11 @@ def sample(
     _check_start(chains, t)
     if plan.warmup:
         chains, tuned = _warm_up(key_warm, chains, tuned, problem, windows, report)
+    start, compiled = time.perf_counter(), chains.compile_seconds
     chains, draws, counts = chains_.advance(key_draw, chains, tuned.tuning, windows[:, plan.warmup :], report)
+    drawing = time.perf_counter() - start - (chains.compile_seconds - compiled)
     seconds = chains.compile_seconds + tuned.compile_seconds
-    return Sampled(draws, counts, plan, seconds, tuned.setting.updates.name, tuned.remarks)
+    return Sampled(draws, counts, plan, seconds, drawing, tuned.setting.updates.name, tuned.remarks)
 
 
 def _warm_up(
@@ -119,6 +122,7 @@ def info_of(
         settings=settings,
         log_likelihood=float(np.mean(draws.log_likelihood)),
         warnings=tuple(warnings),
+        extras={"draw_seconds": sampled.draw_seconds},
     )
 
 
