@@ -110,7 +110,8 @@ def _advance(setting: Setting, problem: Problem, tuning: Any, plan: Plan, keys, 
             key, window = inputs
             key_settle, key_sweep = jax.random.split(key)
             target = target_of(assembly, window)
-            position = updates.settle(key_settle, target, position, tuning)
+            if not plan.first:  # the target of an initial sample stays the same
+                position = updates.settle(key_settle, target, position, tuning)
 
             def sweep(position, key):
                 return updates.sweep(key, target, position, tuning, plan.first)
