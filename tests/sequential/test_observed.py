@@ -35,7 +35,9 @@ CASES = {
 def test_the_likelihood_on_a_span_is_the_likelihood(name):
     model, data, observe = CASES[name]
     observed = observed_from(model, data, observe, len(data.x))
-    along = observed.on_span(model.likelihood, MIDDLE, COLUMNS, PARAMETERS)
-    for weights in (np.zeros(3), np.array([1.0, 0.0, 0.0]), RNG.normal(size=3)):
-        expected = observed.log_likelihood(model.likelihood, MIDDLE + COLUMNS @ weights, PARAMETERS)
-        np.testing.assert_allclose(along(jnp.asarray(weights)), expected, rtol=1e-12)
+    on_plane = observed.on_span(model.likelihood, MIDDLE, COLUMNS, PARAMETERS)
+    for u, v in (np.eye(3)[:2], RNG.normal(size=(2, 3))):
+        along = on_plane(jnp.asarray(u), jnp.asarray(v))
+        for c, s in ((1.0, 0.0), (0.0, 1.0), (-0.6, 0.8)):
+            expected = observed.log_likelihood(model.likelihood, MIDDLE + COLUMNS @ (c * u + s * v), PARAMETERS)
+            np.testing.assert_allclose(along(c, s), expected, rtol=1e-12)

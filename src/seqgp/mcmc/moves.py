@@ -34,7 +34,7 @@ def move_latent(
 
     The map from coordinates to sites is affine, so the image of an ellipse is the ellipse of the images. All ellipses
     are drawn at once: whatever the slices do, the chain stays in the span of where it was and what was drawn, and a
-    proposal is a vector of weights. Points are formed for the last one alone.
+    slice works on a plane of that span. Points are formed for the last one alone.
     """
     key_ellipses, key_slices = jax.random.split(key)
     chart, z = position.chart, position.z
@@ -49,18 +49,22 @@ def move_latent(
         here,
         Vectors(drawn, drawn_nu, root.apply(drawn_nu)),
     )
-    log_likelihood_at = target.on_span(middle, span.sites, z)
-
-    def evaluate(weights) -> Evaluation:
-        log_likelihood = log_likelihood_at(weights)
-        log_weight = chart.log_weight(centre + span.nu @ weights, span.coordinates @ weights)
-        return Evaluation(log_likelihood + log_weight, log_likelihood, Events.none())
+    on_plane = target.on_span(middle, span.sites, z)
+    zero, one = jnp.zeros((), drawn.dtype), jnp.ones((), drawn.dtype)
 
     def update(carry, inputs):
         weights, evaluation = carry
         key, ellipse = inputs
-        weights, evaluation, info = elliptical_slice(key, weights, ellipse, evaluation, evaluate)
-        return (weights, evaluation), info
+        log_likelihood_at = on_plane(weights, ellipse)
+        u, v = (jax.tree.map(lambda columns: columns @ w, span) for w in (weights, ellipse))  # noqa: B023
+
+        def evaluate(point) -> Evaluation:
+            nu, coordinates = (point[0] * a + point[1] * b for a, b in ((u.nu, v.nu), (u.coordinates, v.coordinates)))
+            log_likelihood = log_likelihood_at(*point)
+            return Evaluation(log_likelihood + chart.log_weight(centre + nu, coordinates), log_likelihood, Events.none())
+
+        point, evaluation, info = elliptical_slice(key, (one, zero), (zero, one), evaluation, evaluate)
+        return (point[0] * weights + point[1] * ellipse, evaluation), info
 
     log_weight = chart.log_weight(position.nu, here.coordinates)
     start = Evaluation(position.log_likelihood + log_weight, position.log_likelihood, Events.none())

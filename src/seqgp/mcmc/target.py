@@ -19,6 +19,10 @@ from seqgp.latents.protocol import Root
 from seqgp.mcmc.gaussian import Block
 
 
+# (u, v): the log likelihood at middle + columns @ (c u + s v), as a function of (c, s)
+Plane = Callable[[Float[Array, "k"], Float[Array, "k"]], Callable[[Array, Array], Array]]
+
+
 class Target(NamedTuple):
     """A posterior in standard coordinates."""
 
@@ -32,7 +36,7 @@ class Target(NamedTuple):
     root: Callable[[Any], Root]
     mean_level: Callable[[Float[Array, "d"]], Float[Array, ""]]
     log_likelihood: Callable[[Float[Array, "n"], Float[Array, "d"]], Float[Array, ""]]
-    on_span: Callable[..., Callable[[Array], Array]]  # (middle, columns, z): the same at middle + columns @ weights
+    on_span: Callable[..., Plane]  # (middle, columns, z): the same on any plane of a span
     log_precision: Callable[[Float[Array, "d"]], Float[Array, ""]]  # of the data's noise, where it is known to scale
     size: int
 

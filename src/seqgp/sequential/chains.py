@@ -14,7 +14,7 @@ from seqgp.latents.linalg import cholesky
 from seqgp.mcmc.target import Position, position_at
 from seqgp.models.model import Model
 from seqgp.models.types import Array
-from seqgp.sequential.engine import compiled, in_threads
+from seqgp.sequential.engine import compiled, in_threads, prepared
 from seqgp.sequential.problem import Assembly, Problem, assemble, target_of
 
 CANDIDATES = 32  # drawn for the start of a chain; the best is taken
@@ -180,14 +180,13 @@ def advance(
     compiling: list[float] = []
 
     def run_group(group: slice, position: Position):
-        parts = []
+        parts, run = [], None
         for i in range(pieces):
-            chunk = windows[group, i * plan.piece : (i + 1) * plan.piece]
-            run, spent = compiled(
-                _advance, chains.setting, chains.problem, tuning, plan, keys[group, i], position, chunk
-            )
-            compiling.append(spent)
-            position, draws, infos = run()
+            inputs = keys[group, i], position, windows[group, i * plan.piece : (i + 1) * plan.piece]
+            if run is None:
+                run, spent = prepared(_advance, (chains.setting, chains.problem, tuning, plan), inputs)
+                compiling.append(spent)
+            position, draws, infos = run(*inputs)
             parts.append((draws, infos))
             if progress is not None:
                 progress(plan.piece * plan.lanes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import time
@@ -13,7 +14,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 _CACHE: OrderedDict[Any, Any] = OrderedDict()
 _CACHE_SIZE = 64
@@ -29,13 +30,23 @@ def compiled(function: Callable, *args: Any) -> tuple[Callable[[], Any], float]:
 
     Arrays are arguments; everything else in ``args`` (models, settings) is compiled in, and is part of the cache's key.
     """
-    arrays, static = eqx.partition(args, _is_array)
+    run, seconds = prepared(function, args, ())
+    return lambda: run(), seconds
+
+
+def prepared(function: Callable, fixed: tuple, varying: tuple) -> tuple[Callable[..., Any], float]:
+    """The same for ``function(*fixed, *varying)`` that is called often: what is ready to run takes ``*varying``."""
+    arrays, static = eqx.partition(fixed, _is_array)
 
     def build():
-        return jax.jit(lambda arrays: function(*eqx.combine(arrays, static))).lower(arrays).compile()
+        def whole(arrays, varying):
+            return function(*eqx.combine(arrays, static), *varying)
 
-    ready, seconds = _cached(_key(function, arrays, static), build)
-    return lambda: jax.block_until_ready(ready(arrays)), seconds
+        return jax.jit(whole).lower(arrays, varying).compile()
+
+    ready, seconds = _cached(_key(function, (arrays, varying), static), build)
+    arrays = jax.device_put(arrays)
+    return lambda *varying: jax.block_until_ready(ready(arrays, varying)), seconds
 
 
 def remembered(function: Callable, *args: Any) -> Any:
@@ -66,12 +77,18 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@functools.cache
+def _controller() -> ThreadpoolController:
+    """Of the linear algebra libraries that are loaded: looking for them takes milliseconds."""
+    return ThreadpoolController()
+
+
 def in_threads(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     """Run tasks on all cores, in order of their results; compiled code runs outside the interpreter's lock.
 
     Each task factors its own matrices, so the threads of the linear algebra library would only get in the way.
     """
-    with threadpool_limits(1, user_api="blas"):
+    with _controller().limit(limits=1, user_api="blas"):
         if len(tasks) == 1:
             return [tasks[0]()]
         with ThreadPoolExecutor(min(cores(), len(tasks))) as pool:

@@ -49,9 +49,11 @@ class Squares(NamedTuple):
     slope: Float[Array, "k"]  # A'r
     gram: Float[Array, "k k"]  # A'A
 
-    def __call__(self, weights: Float[Array, "k"]) -> Float[Array, ""]:
-        """The sum of squares at one point."""
-        return self.constant + weights @ (self.gram @ weights - 2 * self.slope)
+    def on_plane(self, u: Float[Array, "k"], v: Float[Array, "k"]) -> Callable[[Array, Array], Array]:
+        """The sum of squares at ``w = c u + s v``, as a function of ``(c, s)``: six numbers."""
+        pair = jnp.stack([u, v])
+        (ru, rv), ((uu, uv), (_, vv)) = pair @ self.slope, pair @ self.gram @ pair.T
+        return lambda c, s: self.constant - 2 * (c * ru + s * rv) + c**2 * uu + 2 * c * s * uv + s**2 * vv
 
 
 def gaussian_log_density(squares, count, noise):
@@ -87,13 +89,19 @@ class Observed(NamedTuple):
         middle: Float[Array, "S"],
         columns: Float[Array, "S k"],
         parameters: dict[str, Any],
-    ) -> Callable[[Float[Array, "k"]], Float[Array, ""]]:
-        """The log likelihood at the sites ``middle + columns @ weights``, as a function of the weights.
+    ) -> Callable[[Float[Array, "k"], Float[Array, "k"]], Callable[[Array, Array], Array]]:
+        """The log likelihood on a plane of a span: ``(u, v)`` to a function of ``(c, s)``.
 
-        For Gaussian data it is quadratic, and costs nothing once a few inner products are known.
+        The sites are ``middle + columns @ (c u + s v)``. For Gaussian data the log likelihood is quadratic, and costs
+        nothing once a few inner products are known.
         """
         if not isinstance(likelihood, Gaussian):
-            return lambda weights: self.log_likelihood(likelihood, middle + columns @ weights, parameters)
+
+            def on_plane(u, v):
+                a, b = columns @ u, columns @ v
+                return lambda c, s: self.log_likelihood(likelihood, middle + c * a + s * b, parameters)
+
+            return on_plane
         mean, noise = parameters["mean"], parameters["noise"]
         if self.summary is not None:
             squares, count = self.summary.on_span(mean, middle, columns), self.summary.count
@@ -102,7 +110,12 @@ class Observed(NamedTuple):
             seen = jnp.where(self.missing[:, None], 0.0, self.observe(columns))
             squares = Squares(residual @ residual, residual @ seen, seen.T @ seen)
             count = jnp.sum(~self.missing, dtype=float)
-        return lambda weights: gaussian_log_density(squares(weights), count, noise)
+
+        def quadratic(u, v):
+            along = squares.on_plane(u, v)
+            return lambda c, s: gaussian_log_density(along(c, s), count, noise)
+
+        return quadratic
 
 
 def padded_size(model: Model, n: int, previous: int | None) -> int:

@@ -93,8 +93,13 @@ def target_of(assembly: Assembly, window: Float[Array, "tau S"]) -> Target:
     def on_span(middle, columns, z):
         parameters = model.parameters(z)
         rows = zip(problem.observed, seen(middle), seen(columns))
-        terms = [one.on_span(model.likelihood, m, c, parameters) for one, m, c in rows]
-        return lambda weights: functools.reduce(jnp.add, [term(weights) for term in terms])
+        spans = [one.on_span(model.likelihood, m, c, parameters) for one, m, c in rows]
+
+        def on_plane(u, v):
+            terms = [span(u, v) for span in spans]
+            return lambda c, s: functools.reduce(jnp.add, [term(c, s) for term in terms])
+
+        return on_plane
 
     return Target(
         mean=jnp.asarray(problem.carried.mean),

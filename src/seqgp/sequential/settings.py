@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from seqgp.latents.dense import Dense
-from seqgp.latents.grid import Grid, SharedGrid, SharedInputs
+from seqgp.latents.grid import Grid, SharedGrid
 from seqgp.latents.knots import KnotGrid, Knots
 from seqgp.mcmc.informed import Informed
 from seqgp.mcmc.plain import Plain
@@ -24,9 +24,7 @@ from seqgp.sequential.problem import Problem
 from seqgp.sequential.state import State
 from seqgp.sequential.tuning import is_differentiable
 
-THREADS = 4  # groups of chains that may run at once, by default
-LANES = 4  # chains of a group, where they are vectorised
-PIECES = 10  # calls per step: progress is shown, and an interrupt heard, that often
+PIECES = 25  # calls per step: progress is shown, and an interrupt heard, that often; warm-up is a whole number of them
 
 
 def positive(name: str, value: Any, least: int = 1) -> int:
@@ -126,11 +124,7 @@ def follow_latent(latent: Any, model: Model, state: State, snapshot: Snapshot) -
 def plan_of(sampler: Any, representation: Any, updates: Any, first: bool) -> Plan:
     """How the draws are spread over chains, lanes and pieces."""
     informed = isinstance(updates, Informed)
-    # Factors along the axes of a grid are small, and a sweep is many small operations: lanes share their overhead. In
-    # a step chains are started for free, so there are as many as it takes to fill lanes and threads.
-    vectorised = isinstance(representation, SharedInputs) and representation.axes is not None and not informed
-    chains = sampler.chains or divisor_near(sampler.draws, THREADS * LANES if vectorised and not first else THREADS)
-    lanes = max(d for d in range(1, LANES + 1) if chains % d == 0 and (d == 1 or chains > d)) if vectorised else 1
+    chains = sampler.chains or divisor_near(sampler.draws, 4)
     draws = sampler.draws // chains
     piece = divisor_near(draws, max(1, draws // PIECES))
     default_thin, default_warmup = (1, 200) if informed else (5, 500)
@@ -138,7 +132,7 @@ def plan_of(sampler: Any, representation: Any, updates: Any, first: bool) -> Pla
     sweeps = default_warmup if sampler.warmup is None else sampler.warmup
     warmup = -(-sweeps // thin) if first else max(min(10, sweeps // 10), updates.adapt if informed else 0)
     warmup = -(-warmup // piece) * piece  # whole pieces
-    return Plan(chains, lanes, warmup, draws, thin, piece, first)
+    return Plan(chains, 1, warmup, draws, thin, piece, first)
 
 
 def divisor_near(number: int, wanted: int) -> int:
