@@ -17,6 +17,7 @@ import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.ticker import ScalarFormatter
 from rich.console import Console
 from rich.table import Table
 
@@ -95,15 +96,31 @@ def sampled(model: LocalVolatility, arguments: argparse.Namespace) -> LocalVolFi
     return LocalVolFit(model, arguments.draws, arguments.seed, chains=arguments.chains, warmup=arguments.warmup)
 
 
+def cells_of(rows: list[dict[str, Any]]) -> list[list[str]]:
+    """Headings, then one row a day."""
+    body = [
+        [row["date"], f"{row['quotes']} + {row['held_out']}", *(f"{row.get(name, np.nan):.3g}" for name in COLUMNS)]
+        for row in rows
+    ]
+    return [["day", "quotes", *COLUMNS.values()], *body]
+
+
 def table_of(rows: list[dict[str, Any]]) -> Table:
-    """One row a day."""
+    """For the terminal."""
+    headings, *body = cells_of(rows)
     table = Table(title="DAX: errors in basis points of implied volatility")
-    for heading in ("day", "quotes", *COLUMNS.values()):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        cells = [f"{row.get(name, np.nan):.3g}" for name in COLUMNS]
-        table.add_row(row["date"], f"{row['quotes']}+{row['held_out']}", *cells)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=heading == "day")
+    for cells in body:
+        table.add_row(*cells)
     return table
+
+
+def markdown_of(rows: list[dict[str, Any]]) -> str:
+    """For the docs."""
+    headings, *body = cells_of(rows)
+    lines = [headings, ["---:"] * len(headings), *body]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines).replace("nan", "–")
 
 
 def save_figures(fit: LocalVolFit, test: Quotes, rows: list[dict[str, Any]], out: Path) -> None:
@@ -119,7 +136,8 @@ def save_figures(fit: LocalVolFit, test: Quotes, rows: list[dict[str, Any]], out
         if name in frame:
             axis.plot(at, frame[name], marker=marker, label=label, lw=1, ms=5)
     axis.set_xticks(at, frame["date"], rotation=45, fontsize=8)
-    axis.set(ylabel="RMSE, bp of implied volatility", ylim=(0, None))
+    axis.set(ylabel="RMSE, bp of implied volatility", yscale="log")
+    axis.yaxis.set_major_formatter(ScalarFormatter())
     axis.legend(frameon=False, fontsize=8)
     figure.savefig(out / "errors.png", dpi=150)
 
@@ -162,6 +180,7 @@ def main(argv: list[str] | None = None) -> None:
         )
         (arguments.out / "table.json").write_text(json.dumps(rows, indent=1, default=float))
     console.print(table_of(rows))
+    (arguments.out / "table.md").write_text(markdown_of(rows))
     better = sum(row["rmse"] < row["andreasen_huge"] for row in rows)
     console.print(f"Below the best Andreasen–Huge variant on {better} of {len(rows)} days")
     save_figures(fit, split(quotes.day(dates[-1]), arguments.seed)[1], rows, arguments.out)

@@ -41,6 +41,16 @@ def test_known_parameters():
     assert effective > 500
 
 
+def test_where_the_latent_of_a_step_starts_does_not_matter_at_first():
+    """Regression: a fresh draw of the prior between the draws of one chain would not leave its posterior as it is."""
+    chains = {}
+    for start in ("prior", "warm"):
+        updates = seqgp.Plain(initial=(1, 0, 1), start=start)
+        state, _ = sampler(KNOWN, draws=8, chains=1, warmup=2, thin=1, updates=updates).init(jax.random.key(0), SNAPSHOT)
+        chains[start] = np.asarray(state.latent)
+    np.testing.assert_array_equal(chains["prior"], chains["warm"])
+
+
 TWO = small.model(
     kernel=seqgp.Separable(
         time=seqgp.SquaredExponential(seqgp.ScaledSigmoid(0.2, 3)),
