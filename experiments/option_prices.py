@@ -46,8 +46,9 @@ class Step(NamedTuple):
 def sampler_of(model: seqgp.Model, arguments: argparse.Namespace) -> seqgp.SequentialSampler:
     """The paper's 20,000 states with a tenth of warm-up, or the informed updates."""
     if arguments.updates == "informed":
+        updates = seqgp.Informed(sweeps=4, adapt=80)
         return seqgp.SequentialSampler(
-            model, draws=arguments.draws or 4000, chains=4, warmup=300, updates="informed", carry=arguments.carry
+            model, draws=arguments.draws or 2200, chains=4, warmup=300, updates=updates, carry=arguments.carry
         )
     return seqgp.SequentialSampler(
         model,
@@ -160,7 +161,7 @@ def comparison(out: Path) -> Table:
     table = Table(title="Side by side (what was run before is read from its file)")
     for heading in ("updates, carry", *HEADINGS.values()):
         table.add_column(heading, justify="right")
-    for path in sorted(out.glob("*.json")):
+    for path in sorted(out.glob("*-*.json")):
         row = json.loads(path.read_text())["summary"]
         table.add_row(path.stem.replace("-", ", "), *(f"{row[key]:.3g}" for key in HEADINGS))
     return table
@@ -218,7 +219,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--updates", choices=("informed", "plain"), default="informed")
     parser.add_argument("--carry", choices=("joint", "paper"), default=None, help="joint with informed updates")
     parser.add_argument("--steps", type=int, default=12, help="times")
-    parser.add_argument("--draws", type=int, default=None, help="4000 with informed updates, 1000 with plain")
+    parser.add_argument("--draws", type=int, default=None, help="2200 with informed updates, 1000 with plain")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("out/option_prices"))
     arguments = parser.parse_args(argv)
@@ -230,7 +231,7 @@ def main(argv: list[str] | None = None) -> None:
     arguments = parse(argv)
     jax.config.update("jax_enable_x64", True)
     matplotlib.use("agg")
-    console = Console()
+    console = Console(width=120)
     arguments.out.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
     market = simulate_market(arguments.seed, arguments.steps, market_model())
