@@ -46,7 +46,9 @@ def test_where_the_latent_of_a_step_starts_does_not_matter_at_first():
     chains = {}
     for start in ("prior", "warm"):
         updates = seqgp.Plain(initial=(1, 0, 1), start=start)
-        state, _ = sampler(KNOWN, draws=8, chains=1, warmup=2, thin=1, updates=updates).init(jax.random.key(0), SNAPSHOT)
+        state, _ = sampler(KNOWN, draws=8, chains=1, warmup=2, thin=1, updates=updates).init(
+            jax.random.key(0), SNAPSHOT
+        )
         chains[start] = np.asarray(state.latent)
     np.testing.assert_array_equal(chains["prior"], chains["warm"])
 

@@ -27,9 +27,7 @@ class Vectors(NamedTuple):
     sites: Float[Array, "n k"]
 
 
-def move_latent(
-    key: Key[Array, ""], target: Target, position: Position, times: int = 1
-) -> tuple[Position, SliceInfo]:
+def move_latent(key: Key[Array, ""], target: Target, position: Position, times: int = 1) -> tuple[Position, SliceInfo]:
     """Update 1 of the paper: the latent at fixed parameters, on ``times`` ellipses in the coordinates of the chart.
 
     The map from coordinates to sites is affine, so the image of an ellipse is the ellipse of the images. All ellipses
@@ -61,7 +59,9 @@ def move_latent(
         def evaluate(point) -> Evaluation:
             nu, coordinates = (point[0] * a + point[1] * b for a, b in ((u.nu, v.nu), (u.coordinates, v.coordinates)))
             log_likelihood = log_likelihood_at(*point)
-            return Evaluation(log_likelihood + chart.log_weight(centre + nu, coordinates), log_likelihood, Events.none())
+            return Evaluation(
+                log_likelihood + chart.log_weight(centre + nu, coordinates), log_likelihood, Events.none()
+            )
 
         point, evaluation, info = elliptical_slice(key, (one, zero), (zero, one), evaluation, evaluate)
         return (point[0] * weights + point[1] * ellipse, evaluation), info

@@ -164,9 +164,11 @@ class CollapsedSampler:
                 z, kept, _, spent = self._advance(data, prior, ellipse, size, keys[stage], z)
                 seconds += spent
                 ellipse = _informed(np.stack([np.asarray(k.z)[len(k.z) // 2 :] for k in kept]), covariance)
+        start = time.perf_counter()
         draws, counts, spent = self._draw(data, prior, ellipse, keys[-1], z, progress)
+        drawing = time.perf_counter() - start - spent
         plan = Plan(self.chains, 1, self.warmup, self.draws // self.chains, self.thin, 1, True)
-        return Sampled(draws, {"parameters": counts}, plan, seconds + spent, "collapsed", ())
+        return Sampled(draws, {"parameters": counts}, plan, seconds + spent, drawing, "collapsed", ())
 
     def _draw(self, data, prior, ellipse, keys, z, progress) -> tuple[Draws, SliceInfo, float]:
         per_chain = self.draws // self.chains
