@@ -53,7 +53,8 @@ def section_three(exact: Summary, found: Summary, spent: float, per_draw: float)
     # Both means are estimates: what their Monte Carlo errors add to the squared difference is taken off.
     noise = np.mean(exact.sd**2) / exact.ess + np.mean(found.sd**2) / found.ess
     bias = max(np.mean((found.mean - exact.mean) ** 2) - noise, 0.0)
-    budget = (variance * per_draw - sequential * spent / found.ess) / bias if bias > 0 else np.inf
+    gain = variance * per_draw - sequential * spent / found.ess
+    budget = gain / bias if bias > 0 else np.copysign(np.inf, gain)
     return {
         "mse": float(bias + sequential / found.ess),
         "exact mse": float(variance * per_draw / spent),
@@ -144,7 +145,7 @@ def tables(rows: list[dict[str, Any]], names: list[str], full: str) -> str:
                 cell(t, f"{prefix}mse", 5),
                 cell(t, f"{prefix}exact mse", 5),
                 f"{np.mean(gather(rows, f'{prefix}mse', t=t) < gather(rows, f'{prefix}exact mse', t=t)):.0%}",
-                f"{np.median(gather(rows, f'{prefix}budget', t=t)):.0f}",
+                budget_in_words(float(np.median(gather(rows, f"{prefix}budget", t=t)))),
             ]
             for t in times
         ]
@@ -152,6 +153,13 @@ def tables(rows: list[dict[str, Any]], names: list[str], full: str) -> str:
         text += f"\n\n### Section 3: equal computing time, against the {who}\n\n" + markdown(header, body)
         text += f"\n\n{verdict(rows, times, prefix)}"
     return text
+
+
+def budget_in_words(seconds: float) -> str:
+    """Below how many seconds the sequential estimate has the smaller error."""
+    if seconds <= 0:
+        return "never"
+    return f"{seconds:.1f}" if np.isfinite(seconds) else "always"
 
 
 def verdict(rows: list[dict[str, Any]], times: list[int], prefix: str) -> str:
