@@ -61,15 +61,22 @@ def test_days_have_the_same_shapes():
 
 
 def test_the_knots_are_a_product_grid_in_the_unit_square():
-    linear, even = small_model(), small_model(coordinates="knots")
+    linear, even = small_model(coordinates="linear"), small_model()
     assert linear.x.min() == 0
     assert linear.x.max() == 1
     place = (linear.log_moneyness - linear.log_moneyness[0]) / np.ptp(linear.log_moneyness)
     np.testing.assert_allclose(linear.x[:6, 1], place)
     np.testing.assert_allclose(even.x[:6, 1], np.linspace(0, 1, 6))
     table = quotes().table
+    assert linear.maturities[0] == table["maturity"].min()
     assert linear.maturities[-1] == table["maturity"].max()
     assert linear.log_moneyness[0] == pytest.approx(table["log_moneyness"].min())
+
+
+def test_lengthscales_are_not_below_the_spacing_of_the_knots():
+    model = small_model().model
+    low = model.parameters(jnp.full(len(model.names), -20.0))["space.lengthscale"]
+    np.testing.assert_allclose(low, [0.5, 0.2], atol=1e-6)
 
 
 def test_the_level_has_its_prior_as_a_volatility():
