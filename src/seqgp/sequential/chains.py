@@ -59,19 +59,25 @@ def _lanes(function: Callable, lanes: int) -> Callable:
     return single
 
 
-def _begin(setting: Setting, problem: Problem, tuning: Any, lanes: int, keys, z, windows) -> Position:
-    """Positions to start from: the best of a few draws of the prior of the latent (and of ``z`` where it is NaN)."""
+def _begin(setting: Setting, problem: Problem, tuning: Any, plan: Plan, keys, z, windows) -> Position:
+    """Positions to start from: the best of a few draws of the prior of the latent (and, at first, of ``z``)."""
     assembly = assemble(setting.model, setting.carry, problem)
 
     def one(key, z, window):
         target = target_of(assembly, window)
         root = cholesky(target.covariance)
 
+        def chart_of(at):
+            return setting.updates.chart_at(target, at, tuning)
+
+        known = None if plan.first else chart_of(z)  # factored once for all candidates
+
         def candidate(key) -> Position:
             key_z, key_nu = jax.random.split(key)
-            drawn = target.mean + root @ jax.random.normal(key_z, target.mean.shape, target.mean.dtype)
-            at = jnp.where(jnp.isnan(z), drawn, z)
-            chart = setting.updates.chart_at(target, at, tuning)
+            at = z
+            if known is None:
+                at = target.mean + root @ jax.random.normal(key_z, target.mean.shape, target.mean.dtype)
+            chart = chart_of(at) if known is None else known
             coordinates = jax.random.normal(key_nu, (target.size,), target.covariance.dtype)
             return position_at(target, at, chart.centre() + chart.centred_nu(coordinates), chart)
 
@@ -85,7 +91,7 @@ def _begin(setting: Setting, problem: Problem, tuning: Any, lanes: int, keys, z,
         best, _ = jax.lax.scan(better, candidate(key_first), rest)
         return best
 
-    return _lanes(one, lanes)(keys, z, windows)
+    return _lanes(one, plan.lanes)(keys, z, windows)
 
 
 def _rebase(setting: Setting, problem: Problem, tuning: Any, lanes: int, positions: Position, windows) -> Position:
@@ -145,12 +151,12 @@ def begin(
     z: np.ndarray,
     windows: Array,
 ) -> Chains:
-    """Start the chains at ``z`` (drawn from the prior where NaN), each with its first window."""
+    """Start the chains at ``z`` (at first, from its prior), each with its first window."""
     keys = jax.random.split(key, plan.chains)
     seconds = 0.0
     tasks = []
     for group in _groups(plan):
-        run, spent = compiled(_begin, setting, problem, tuning, plan.lanes, keys[group], z[group], windows[group])
+        run, spent = compiled(_begin, setting, problem, tuning, plan, keys[group], z[group], windows[group])
         seconds += spent
         tasks.append(run)
     return Chains(setting, problem, plan, in_threads(tasks), seconds)

@@ -49,7 +49,7 @@ def sample(
     t: float,
     progress: Progress | None,
 ) -> Sampled:
-    """Start the chains at ``z`` (drawn from the prior where NaN), warm up, and draw once per window."""
+    """Start the chains at ``z`` (at first, from its prior), warm up, and draw once per window."""
     key_begin, key_warm, key_draw = jax.random.split(key, 3)
     report = _reporter(progress, plan)
     tuned = tune(setting, problem, windows.mean(axis=(0, 1)))
