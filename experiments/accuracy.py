@@ -138,18 +138,20 @@ def tables(name: str, rows: list[dict[str, Any]], names: list[str]) -> str:
     def body(cells: Callable[[dict[str, Any]], list[str]], keys=keys) -> list[list[str]]:
         return [[str(k) for k in key] + cells(dict(zip(head, key))) for key in keys]
 
-    latent = body(lambda where: [cell(*spec, where) for spec in columns.values()])
+    def count(where: dict[str, Any]) -> str:
+        return str(len(gather(rows, "seed", **where)))
+
+    latent = body(lambda where: [count(where), *(cell(*spec, where) for spec in columns.values())])
     prefix = "whole " if any("whole" in column for row in rows for column in row) else ""
     chosen = [key for key in keys if not prefix or any(f"{prefix}sd {names[0]}" in r for r in rows if r["t"] == key[2])]
     parameters = {
         what: body(lambda where, what=what: [cell(f"{prefix}{what} {n}", 2, where) for n in names], chosen)
         for what in ("bias", "sd")
     }
-    seeds = len({row["seed"] for row in rows})
     return "\n\n".join(
         [
-            f"Mean ± standard error over {seeds} data sets (median).",
-            markdown([*head, *columns], latent),
+            "Mean ± standard error over data sets (median).",
+            markdown([*head, "data sets", *columns], latent),
             "Bias of each parameter, on the Gaussian scale, in exact sds:",
             markdown([*head, *names], parameters["bias"]),
             "Its sd, against the exact one:",
@@ -220,6 +222,10 @@ TITLES = {
     "long": "A long run: N = 10, T = 200",
 }
 NOTES = {
+    "regression": "What limits the joint carry: with all parameters known (`python -m experiments.known_parameters`) a\n"
+    "window of two leaves about half the bias of a window of one, since the squared exponential in time is not Markov.\n"
+    "With unknown parameters it does not, and neither do more draws: what is left is that the window's covariance is\n"
+    "carried as one matrix, whatever the parameters.",
     "counts": "The full sampler does not score the next snapshot, so the log score is that of each carry.",
     "long": "The exact posterior for `R_t` and bias is given the last 10 snapshots only, with the prior of the\n"
     "parameters; parameters are compared at t = 50 with the posterior given all 50.",
