@@ -222,10 +222,10 @@ TITLES = {
     "long": "A long run: N = 10, T = 200",
 }
 NOTES = {
-    "regression": "What limits the joint carry: with all parameters known (`python -m experiments.known_parameters`) a\n"
-    "window of two leaves about half the bias of a window of one, since the squared exponential in time is not Markov.\n"
-    "With unknown parameters it does not, and neither do more draws: what is left is that the window's covariance is\n"
-    "carried as one matrix, whatever the parameters.",
+    "regression": "What limits the joint carry: with all parameters known (`python -m experiments.known_parameters`)\n"
+    "a window of two leaves about half the bias of a window of one, since the squared exponential in time is not\n"
+    "Markov. With unknown parameters it does not, and neither do more draws: what is left is that the window's\n"
+    "covariance is carried as one matrix, whatever the parameters.",
     "counts": "The full sampler does not score the next snapshot, so the log score is that of each carry.",
     "long": "The exact posterior for `R_t` and bias is given the last 10 snapshots only, with the prior of the\n"
     "parameters; parameters are compared at t = 50 with the posterior given all 50.",
