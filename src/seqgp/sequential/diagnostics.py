@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from seqgp.sequential.state import UpdateInfo
 
-LATENT_VALUES = 32  # of the latent, evenly spread, are looked at in each step
+LATENT_VALUES = 16  # of the latent, evenly spread, are looked at in each step: each costs milliseconds
 
 
 def diagnose(z: Float[np.ndarray, "chains n d"], latent: Float[np.ndarray, "chains n N"], names: list[str]):
