@@ -43,9 +43,8 @@ def tuning(stretch=1.0, matrix=False):
     return InformedTuning(surrogate, Student(jnp.asarray(small.MEAN + 0.2), jnp.asarray(root)))
 
 
-def sweep(chosen):
-    """One sweep of informed updates from a position in whitened coordinates."""
-    updates = Informed()
+def sweep(chosen, updates=Informed()):  # noqa: B008
+    """One draw of informed updates from a position in whitened coordinates."""
 
     def update(key, target, position):
         chart = updates.chart_at(target, position.z, chosen)
@@ -58,6 +57,15 @@ def sweep(chosen):
 def test_gaussian_posterior_is_invariant(stretch):
     """False alarms: see geweke.BOUND."""
     assert largest_score(standard_form(jax.random.key(3), sweep(tuning(stretch)))) < BOUND
+
+
+def test_several_sweeps_a_draw_leave_it_invariant_and_are_counted():
+    update = sweep(tuning(), Informed(latent=2, sweeps=3))
+    assert largest_score(standard_form(jax.random.key(7), update)) < BOUND
+    target = small.target(Y)
+    start = small.position(target, jnp.asarray(small.MEAN), jnp.zeros(3))
+    _, info = jax.jit(lambda key: update(key, target, start))(jax.random.key(0))
+    assert {name: int(slices.updates) for name, slices in info.items()} == {"parameters": 3, "latent": 6}
 
 
 def joint(likelihood, update, key, replicates=4000, transitions=6):
