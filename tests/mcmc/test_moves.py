@@ -23,11 +23,15 @@ def move_kernel(key, target, position):
     return move_parameters(key, target, position, target.kernel, lambda z: whitened_at(target, z))
 
 
+def move_latent_thrice(key, target, position):
+    return move_latent(key, target, position, 3)
+
+
 def move_surrogate(key, target, position):
     return move_kernel_with_surrogate(key, target, position, jnp.asarray([2.0, 1.0, 4.0]))
 
 
-@pytest.mark.parametrize("move", [move_latent, move_likelihood])
+@pytest.mark.parametrize("move", [move_latent, move_latent_thrice, move_likelihood])
 def test_posterior_is_invariant(move):
     assert largest_score(standard_form(jax.random.key(0), move)) < BOUND
 
@@ -41,7 +45,10 @@ def prior_twice(y):
         nu = true.root(conditional).solve(sites - true.offset(conditional, z, true.mean_level(z)))
         return true.log_likelihood(sites, z) - 0.5 * jnp.dot(nu, nu)
 
-    return true._replace(log_likelihood=log_likelihood)
+    def on_span(middle, columns, z):
+        return lambda u, v: lambda c, s: log_likelihood(middle + columns @ (c * u + s * v), z)
+
+    return true._replace(log_likelihood=log_likelihood, on_span=on_span)
 
 
 def mean_ignored(y):
