@@ -50,18 +50,22 @@ class Carry(Protocol):
         """The number of sites that a step samples: those of the present, and of the window if it moves."""
         ...
 
+    def given(self, shared: Any, conditional: Conditional, z: Float[Array, "d"]) -> Any:
+        """What the kernel's parameters decide: the prior of the present given the window, and whatever is more."""
+        ...
+
     def offset(
         self,
         shared: Any,
         window: Float[Array, "tau S"],
-        conditional: Conditional,
+        given: Any,
         z: Float[Array, "d"],
         mean: Array,
     ) -> Float[Array, "n"]:
         """The prior mean of the sites."""
         ...
 
-    def root(self, shared: Any, conditional: Conditional) -> Root:
+    def root(self, shared: Any, given: Any) -> Root:
         """The square root of the prior covariance of the sites."""
         ...
 
@@ -111,11 +115,14 @@ class PaperCarry(eqx.Module):
     def size(self, tau, sites):  # noqa: D102
         return sites
 
-    def offset(self, shared, window, conditional, z, mean):  # noqa: D102
-        return conditional.mean(window)
+    def given(self, shared, conditional, z):  # noqa: D102
+        return conditional
 
-    def root(self, shared, conditional):  # noqa: D102
-        return conditional.root
+    def offset(self, shared, window, given, z, mean):  # noqa: D102
+        return given.mean(window)
+
+    def root(self, shared, given):  # noqa: D102
+        return given.root
 
     def slide(self, window, sites, mean):  # noqa: D102
         return jnp.concatenate([window, sites[:, None, :]], axis=1)
@@ -132,8 +139,8 @@ class LevelCarry(PaperCarry):
         mean = state.parameters["mean"] if "mean" in state.parameters else jnp.asarray(model.mean)
         return state.window.f + jnp.reshape(mean, (-1, 1, 1))
 
-    def offset(self, shared, window, conditional, z, mean):  # noqa: D102
-        return conditional.mean(window - mean)
+    def offset(self, shared, window, given, z, mean):  # noqa: D102
+        return given.mean(window - mean)
 
     def slide(self, window, sites, mean):  # noqa: D102
         return jnp.concatenate([window - mean[:, None, None], sites[:, None, :]], axis=1)

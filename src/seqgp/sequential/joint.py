@@ -1,9 +1,10 @@
-"""The joint carry: Gaussian moments of the window's level and all parameters together, and a window that moves.
+"""The joint carry: Gaussian moments of the window's level given all parameters, and a window that moves.
 
-Over the draws of the last step, the stacked ``(h_window, z)``, with the level ``h = f + mu``, is matched by a Gaussian.
-At
-the next step ``h_window | z = m_h + G (z − m_z) + L_h nu_1``, and the present follows from the window as it moves. For
-known parameters, Gaussian noise, shared inputs and a Markov time kernel this is the Kalman filter.
+Over the draws of the last step, the level ``h = f + mu`` of the window is matched by a Gaussian given ``z``: its mean
+is linear in ``z``; its covariance has fixed principal components, whose log variances are linear in the kernel's
+parameters ``kappa``. At the next step ``h_window = m_h + G (z − m_z) + W diag(sd(kappa)) nu_1``, and the present
+follows from the window as it moves. For known parameters, Gaussian noise, shared inputs and a Markov time kernel this
+is the Kalman filter.
 """
 
 from __future__ import annotations
@@ -16,43 +17,60 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.stats import kurtosis, skew
 
-from seqgp.latents.operators import Triangular
-from seqgp.latents.protocol import Conditional, Root
+from seqgp.latents.protocol import Conditional
 from seqgp.models.model import Model
 from seqgp.models.types import Array
 from seqgp.sequential.carry import Carried, moments_of_z
 from seqgp.sequential.state import State
 
 LOW_RANK_ABOVE = 2000  # sites in the window: beyond, its covariance is kept as low rank plus diagonal
+RANK = 256
 FLOOR = 1e-8  # of the mean variance, added to the diagonal
 
 
-class LowRank(NamedTuple):
-    """The symmetric root ``√d (I + W diag(gain) W')`` of ``d (I + W diag((1+gain)² − 1) W')``."""
+class Components(NamedTuple):
+    """A root of ``W diag(sd²) W' + rest² (I − W W')``, where ``W`` has all orthonormal columns, or the leading ones."""
 
     basis: Float[Array, "p k"]
-    gain: Float[Array, "k"]
-    unit: Float[Array, ""]
+    sd: Float[Array, "k"]
+    rest: Float[Array, ""]  # of no effect where all columns are there
 
     def apply(self, v):  # noqa: D102
-        return self.unit * (v + self._along(self.gain, v))
+        if self._complete:
+            return self.basis @ _scaled(self.sd, v)
+        return self.rest * v + self.basis @ _scaled(self.sd - self.rest, self.basis.T @ v)
 
     def pull(self, v):  # noqa: D102
-        return self.apply(v)
-
-    def pull_diagonal(self, d):  # noqa: D102
-        return self.apply(jnp.diag(d))
-
-    def gram_diagonal(self, d):  # noqa: D102
-        half = self.pull_diagonal(d)
-        return half.T @ half
+        return _scaled(self.sd, self.basis.T @ v) if self._complete else self.apply(v)
 
     def solve(self, v):  # noqa: D102
-        return (v + self._along(1 / (1 + self.gain) - 1, v)) / self.unit
+        along = self.basis.T @ v
+        if self._complete:
+            return _scaled(1 / self.sd, along)
+        return v / self.rest + self.basis @ _scaled(1 / self.sd - 1 / self.rest, along)
 
-    def _along(self, gain, v):
-        weights = self.basis.T @ v
-        return self.basis @ (gain * weights if v.ndim == 1 else gain[:, None] * weights)
+    @property
+    def _complete(self) -> bool:
+        return self.basis.shape[0] == self.basis.shape[1]
+
+
+def _scaled(scales, v):
+    return scales * v if v.ndim == 1 else scales[:, None] * v
+
+
+class Spread(NamedTuple):
+    """The covariance of the window's level given ``z``: components whose log sds are linear in ``kappa``."""
+
+    basis: Float[Array, "p k"]
+    log_sd: Float[Array, "k"]
+    slope: Float[Array, "k d"]  # zero for what is not kappa
+    low: Float[Array, "k"]  # what the draws have shown of slope @ z: beyond, it stays at that
+    high: Float[Array, "k"]
+    rest: Float[Array, ""]
+
+    def sd(self, z: Float[Array, "d"]) -> Float[Array, "k"]:
+        """The sds of the components at a centred ``z``."""
+        return jnp.exp(self.log_sd + jnp.clip(self.slope @ z, self.low, self.high))
 
 
 class Shared(NamedTuple):
@@ -61,15 +79,26 @@ class Shared(NamedTuple):
     centre: Float[Array, "d"]  # m_z
     mean: Float[Array, "p"]  # m_h
     gain: Float[Array, "p d"]  # G
-    root: Any  # L_h
+    spread: Spread
     mask: Bool[Array, "p"]
+
+
+class Revised(NamedTuple):
+    """What the kernel's parameters decide: the present given the window, and the sds of the window's components."""
+
+    present: Conditional
+    sd: Float[Array, "k"]
+
+    @property
+    def events(self):  # noqa: D102
+        return self.present.events
 
 
 class Stacked(NamedTuple):
     """The root of window and present together: ``[[L_h, 0], [A L_h, L_t]]``, with ``A`` from window to mean."""
 
-    window: Root
-    conditional: Any
+    window: Components
+    conditional: Conditional
 
     def apply(self, v):  # noqa: D102
         level = self.window.apply(v[: self._split(v)])
@@ -114,18 +143,21 @@ class JointCarry(eqx.Module):
         mask = state.window.mask.reshape(-1)
         level = np.where(mask, np.asarray(state.window.f).reshape(draws, -1) + _means(model, state)[:, None], 0.0)
         centre = level.mean(axis=0)
-        gain = _regression(level - centre, np.asarray(state.z) - np.asarray(state.z).mean(axis=0), covariance)
+        away = np.asarray(state.z) - np.asarray(state.z).mean(axis=0)
+        gain = _regression(level - centre, away, covariance)
+        layout = model.layout()
+        kappa = np.isin(np.arange(len(mean)), layout.kernel)
         if state.step == 1:  # the first snapshot says nothing about the time kernel
-            gain[:, model.layout().time] = 0.0
-        residual = level - centre - (np.asarray(state.z) - np.asarray(state.z).mean(axis=0)) @ gain.T
-        root, _ = covariance_root(residual, mask)
-        return Carried(mean, covariance, Shared(mean, centre, gain, root, mask))
+            gain[:, layout.time] = 0.0
+            kappa[layout.time] = False
+        spread, _ = spread_of(level - centre - away @ gain.T, mask, np.where(kappa, away, 0.0))
+        return Carried(mean, covariance, Shared(mean, centre, gain, spread, mask))
 
     def report(self, model: Model, state: State) -> tuple[dict[str, Any], list[str]]:
         """How far the covariance was shrunk, and whether the draws look Gaussian enough to be carried as such."""
         mask = state.window.mask.reshape(-1)
         level = np.asarray(state.window.f).reshape(state.draws, -1)[:, mask] + _means(model, state)[:, None]
-        _, intensity = covariance_root(level - level.mean(axis=0), np.ones(level.shape[1], bool))
+        intensity = shrinkage_of(level - level.mean(axis=0))
         return {"shrinkage": intensity}, _normality_remarks(model, state, level)
 
     def per_draw(self, model: Model, state: State):  # noqa: D102
@@ -134,13 +166,16 @@ class JointCarry(eqx.Module):
     def size(self, tau: int, sites: int) -> int:  # noqa: D102
         return (tau + 1) * sites
 
-    def offset(self, shared: Shared, window, conditional, z, mean):  # noqa: D102
+    def given(self, shared: Shared, conditional: Conditional, z) -> Revised:  # noqa: D102
+        return Revised(conditional, shared.spread.sd(z - shared.centre))
+
+    def offset(self, shared: Shared, window, given: Revised, z, mean):  # noqa: D102
         level = shared.mean + shared.gain @ (z - shared.centre)
         past = jnp.where(shared.mask, level - mean, 0.0)
-        return jnp.concatenate([past, conditional.mean_columns(past)])
+        return jnp.concatenate([past, given.present.mean_columns(past)])
 
-    def root(self, shared: Shared, conditional: Conditional) -> Stacked:  # noqa: D102
-        return Stacked(shared.root, conditional)
+    def root(self, shared: Shared, given: Revised) -> Stacked:  # noqa: D102
+        return Stacked(Components(shared.spread.basis, given.sd, shared.spread.rest), given.present)
 
     def slide(self, window, sites, mean):  # noqa: D102
         return sites.reshape(sites.shape[0], window.shape[1] + 1, -1)
@@ -160,22 +195,68 @@ def _regression(level: np.ndarray, z: np.ndarray, covariance: np.ndarray) -> np.
     return np.linalg.solve(gram, z.T @ level / (len(z) - 1)).T
 
 
-def covariance_root(residual: np.ndarray, mask: np.ndarray) -> tuple[Any, float]:
-    """A root of the covariance of centred draws, and the intensity of its shrinkage.
+def spread_of(residual: np.ndarray, mask: np.ndarray, kappa: np.ndarray) -> tuple[Spread, float]:
+    """The covariance of centred draws as a function of ``kappa`` (centred too), and the intensity of its shrinkage.
 
-    With fewer draws than about three times their dimension the sample covariance is shrunk towards a multiple of the
-    identity (oracle approximating shrinkage, Chen et al. 2010). Masked sites are independent, with unit variance.
+    Masked sites are independent, with unit variance.
     """
-    n, p = len(residual), max(int(mask.sum()), 1)
-    variance = (residual[:, mask] ** 2).sum(axis=0) / (n - 1)
-    average = max(float(variance.mean()) if mask.any() else 1.0, 1e-300)
-    if mask.sum() > LOW_RANK_ABOVE:
-        return _low_rank(residual, mask, average), 0.0
-    sample = residual.T @ residual / (n - 1)
-    intensity = oas_intensity(sample[np.ix_(mask, mask)], n) if n < 3 * p else 0.0
-    matrix = (1 - intensity) * sample
-    matrix[np.diag_indices_from(matrix)] += np.where(mask, (intensity + FLOOR) * average, 1.0)
-    return Triangular(np.linalg.cholesky(matrix)), intensity
+    valid, padding = residual[:, mask], int((~mask).sum())
+    n, p = valid.shape
+    intensity = shrinkage_of(valid)
+    average = max(float((valid**2).sum()) / max(n - 1, 1) / max(p, 1), 1e-300)
+    if p > LOW_RANK_ABOVE:
+        vectors, rest = _leading(valid, average)
+    else:
+        vectors, rest = np.linalg.eigh(valid.T @ valid)[1], average
+    floor = (intensity + FLOOR) * average
+    squares = (1 - intensity) * (valid @ vectors) ** 2 * (n / max(n - 1, 1)) + floor
+    variances = squares.mean(axis=0)
+    slope = log_variance_slopes(squares / variances, kappa) / 2
+    shown = kappa @ slope.T
+    complete = vectors.shape[1] == p
+    basis = np.zeros((len(mask), vectors.shape[1] + (padding if complete else 0)))
+    basis[mask, : vectors.shape[1]] = vectors
+    # Averaged over the draws, the variance of a component is what the draws have.
+    log_sd = 0.5 * (np.log(variances) - np.log(np.exp(2 * shown).mean(axis=0)))
+    low, high = shown.min(axis=0), shown.max(axis=0)
+    if complete:
+        basis[~mask, vectors.shape[1] :] = np.eye(padding)
+        log_sd, low, high = (np.append(values, np.zeros(padding)) for values in (log_sd, low, high))
+        slope = np.concatenate([slope, np.zeros((padding, slope.shape[1]))])
+    return Spread(basis, log_sd, slope, low, high, np.sqrt(rest + floor)), intensity
+
+
+def log_variance_slopes(squares: np.ndarray, kappa: np.ndarray, rounds: int = 15) -> np.ndarray:
+    """How the log variance of each component changes with ``kappa``: the slopes ``b`` of ``E[square] ∝ exp(b'kappa)``.
+
+    Gamma regression by Fisher scoring, with a standard normal prior for the slopes along standardised directions of
+    ``kappa``, so that few draws do not make much of little.
+    """
+    n, q = kappa.shape
+    spread = np.linalg.svd(kappa, full_matrices=False) if q else None
+    if spread is None or not (keep := spread[1] > 1e-9 * max(spread[1].max(), 1e-300)).any():
+        return np.zeros((squares.shape[1], q))
+    design = spread[0][:, keep] * n**0.5  # standardised, uncorrelated
+    slopes = np.zeros((keep.sum(), squares.shape[1]))
+    for _ in range(rounds):
+        ratio = squares * np.exp(-design @ slopes)
+        ratio /= ratio.mean(axis=0)  # the intercept
+        step = (design.T @ (ratio - 1) - 2 * slopes) / (n + 2)
+        slopes += step / np.maximum(np.abs(step).max(axis=0), 1.0)
+        if np.abs(step).max() < 1e-4:
+            break
+    return (slopes.T * (n**0.5 / spread[1][keep])) @ spread[2][keep]
+
+
+def shrinkage_of(residual: np.ndarray) -> float:
+    """The intensity by which the covariance of centred draws is shrunk towards a multiple of the identity.
+
+    With fewer draws than about three times their dimension: oracle approximating shrinkage (Chen et al. 2010).
+    """
+    n, p = residual.shape
+    if n >= 3 * max(p, 1) or p > LOW_RANK_ABOVE:
+        return 0.0
+    return oas_intensity(residual.T @ residual / (n - 1), n)
 
 
 def oas_intensity(sample: np.ndarray, n: int) -> float:
@@ -187,14 +268,13 @@ def oas_intensity(sample: np.ndarray, n: int) -> float:
     return 1.0 if denominator <= 0 else float(np.clip(numerator / denominator, 0.0, 1.0))
 
 
-def _low_rank(residual: np.ndarray, mask: np.ndarray, average: float, rank: int = 256) -> LowRank:
-    """The leading directions of the draws, and what is left of the variance spread evenly."""
-    n = len(residual)
-    _, singular, basis = np.linalg.svd(np.where(mask, residual, 0.0), full_matrices=False)
-    rank = min(rank, n - 1)
-    variances = singular[:rank] ** 2 / (n - 1)
-    left = max(average * mask.sum() - variances.sum(), 0.0) / mask.sum() + FLOOR * average
-    return LowRank(basis[:rank].T, np.sqrt(1 + variances / left) - 1, np.sqrt(left))
+def _leading(residual: np.ndarray, average: float) -> tuple[np.ndarray, float]:
+    """The leading directions of the draws, and the variance of each that is left."""
+    n, p = residual.shape
+    _, singular, directions = np.linalg.svd(residual, full_matrices=False)
+    rank = min(RANK, n - 1)
+    left = max(average * p - (singular[:rank] ** 2).sum() / (n - 1), 0.0) / (p - rank)
+    return directions[:rank].T, left
 
 
 def _normality_remarks(model: Model, state: State, level: np.ndarray) -> list[str]:

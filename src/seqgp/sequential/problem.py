@@ -71,7 +71,8 @@ def target_of(assembly: Assembly, window: Float[Array, "tau S"]) -> Target:
     kernel, level, likelihood = assembly.blocks
 
     def conditional(z):
-        return latent.conditional(model.kernel, assembly.geometry, model.parameters(z), model.jitter)
+        prior = latent.conditional(model.kernel, assembly.geometry, model.parameters(z), model.jitter)
+        return carry.given(shared, prior, z)
 
     def mean_level(z):
         return model.parameters(z)["mean"]
