@@ -222,10 +222,10 @@ TITLES = {
     "long": "A long run: N = 10, T = 200",
 }
 NOTES = {
-    "regression": "What limits the joint carry: the squared exponential in time is not Markov. With all parameters known and\n"
-    "no draws, in closed form (`python -m experiments.known_parameters`), a window of one snapshot has a bias of 0.72\n"
-    "exact sds at t = 10, a window of two 0.27, a window of three 0.01. With unknown parameters and 1000 draws there is\n"
-    "the error of the window's covariance besides, which grows with the window: 4000 draws take a part of it away.",
+    "regression": "What limits the joint carry: the squared exponential in time is not Markov. With all parameters\n"
+    "known, in closed form (`python -m experiments.known_parameters`), a window of one snapshot has a bias of 0.72\n"
+    "exact sds at t = 10, a window of two 0.27, a window of three 0.01. With unknown parameters and 1000 draws there\n"
+    "is the error of the window's covariance besides, which grows with the window.",
     "counts": "The full sampler does not score the next snapshot, so the log score is that of each carry.",
     "long": "The exact posterior for `R_t` and bias is given the last 10 snapshots only, with the prior of the\n"
     "parameters; parameters are compared at t = 50 with the posterior given all 50.",

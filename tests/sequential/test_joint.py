@@ -8,7 +8,8 @@ import pytest
 import seqgp
 from seqgp.reference import gaussian_posterior, kalman_filter
 from seqgp.sequential import joint
-from seqgp.sequential.joint import Components, oas_intensity, shrinkage_of, spread_of
+from seqgp.sequential.joint import Components, Stacked, oas_intensity, shrinkage_of, spread_of
+from seqgp.sequential.settings import resolve_latent
 
 DRAWS = 2000
 # Moments are carried from DRAWS draws at every step, and errors fade as the filter forgets: a few times the error of
@@ -205,3 +206,32 @@ def test_draws_far_from_gaussian_are_remarked_upon():
 
 def _heavy_tailed(f, context):
     return dist.Cauchy(20.0 * f, 0.1)
+
+
+@pytest.mark.parametrize("rank", [6, 2])
+@pytest.mark.parametrize("name", ["dense", "grid"])
+def test_window_and_present_are_a_root(name, rank):
+    """Every operation of the stacked root against the matrix that it stands for."""
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(3, 1))
+    representation = resolve_latent(REPRESENTATIONS[name], known_model(), seqgp.Snapshot(0.0, x, np.zeros(3)))[0]
+    times, mask = np.array([0.0, 0.4, 1.0]), np.ones((3, 3), bool)
+    model = known_model(seqgp.SquaredExponential(1.0))
+    geometry = representation.geometry(model.kernel, times, np.stack([x] * 3), mask, 1)
+    conditional = representation.conditional(model.kernel, geometry, model.parameters(np.zeros(0)), (1e-9,))
+    basis = np.linalg.qr(rng.normal(size=(6, rank)))[0]
+    window = Components(basis, np.linspace(1.5, 0.5, rank), np.asarray(0.3))
+    root, d = Stacked(window, conditional), rng.uniform(1, 2, 3)
+    matrix = np.asarray(root.apply(np.eye(9)))
+    inner, gain = np.asarray(window.apply(np.eye(6))), np.asarray(conditional.mean_columns(np.eye(6)))
+    np.testing.assert_allclose(matrix[:6, :6], inner, atol=1e-12)
+    np.testing.assert_allclose(matrix[6:, :6], gain @ inner, atol=1e-10)
+    np.testing.assert_allclose(
+        matrix[6:, 6:] @ matrix[6:, 6:].T, np.asarray(conditional.root.gram_diagonal(np.ones(3)))
+    )
+    np.testing.assert_allclose(root.solve(matrix), np.eye(9), atol=1e-8)
+    np.testing.assert_allclose(root.pull(np.eye(3)), matrix[6:].T, atol=1e-10)
+    np.testing.assert_allclose(root.pull(d), matrix[6:].T @ d, atol=1e-10)
+    np.testing.assert_allclose(root.pull_diagonal(d), matrix[6:].T * d, atol=1e-10)
+    scaled = matrix[6:] * d[:, None]
+    np.testing.assert_allclose(root.gram_diagonal(d), scaled @ scaled.T, atol=1e-10)

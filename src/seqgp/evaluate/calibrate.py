@@ -7,15 +7,14 @@ without it a posterior that ignores the data goes unnoticed.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key
-from threadpoolctl import threadpool_limits
 
 from seqgp.evaluate.simulate import Simulation, check_sampling, default_design, simulate
 from seqgp.evaluate.uniformity import RANKS, chi_square, holm, plot_ranks
@@ -28,7 +27,7 @@ from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.reference.marginal import covariance, distances
 from seqgp.reference.stacked import check_snapshots
-from seqgp.sequential.engine import compiled, cores
+from seqgp.sequential.engine import compiled, in_threads
 from seqgp.sequential.observed import observed_from
 from seqgp.sequential.prepare import require_x64
 from seqgp.sequential.settings import positive
@@ -142,9 +141,7 @@ def _in_parallel(model, sampler, drawn, seeds, latents, progress) -> list[_Resul
             progress(done / len(drawn))
         return result
 
-    # Chains limit the threads of the linear algebra library one by one; here they must not give them back either.
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores()) as pool:
-        return list(pool.map(one, range(len(drawn))))
+    return in_threads([functools.partial(one, i) for i in range(len(drawn))])
 
 
 def _simulation(model: Model, sampler: Any, drawn: Simulation, seed: int, latents: int) -> _Result:

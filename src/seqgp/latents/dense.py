@@ -46,6 +46,8 @@ class DenseConditional(NamedTuple):
         """The same for many windows, one in each column."""
         if window.shape[0] == 0:
             return jnp.zeros((self.cross.shape[0], *window.shape[1:]))
+        if window.ndim == 2 and window.shape[1] > self.sites:
+            return solve_lower(self.window, self.cross.T, transpose=True).T @ window
         return self.cross @ solve_lower(self.window, window)
 
     def mean_transpose(self, v: Float[Array, "S *k"]) -> Float[Array, "n *k"]:

@@ -137,6 +137,10 @@ class Model(eqx.Module):
         values = jax.vmap(self.parameters)(z)
         return {name: values[name] for name in self.inferred}
 
+    def means(self, z: Float[Array, "draws d"]) -> Float[Array, "draws"]:
+        """The mean, known or inferred, of each of many draws."""
+        return jax.vmap(lambda one: self.parameters(one)["mean"])(z)
+
     def fingerprint(self) -> dict[str, str]:
         """What identifies the model, part by part: equal for equal models, also in another process."""
         return {

@@ -137,7 +137,7 @@ class CollapsedSampler:
         data = stack(snapshots)
         sampled = self._chains(key, data, progress)
         z, f = merge(np.asarray(sampled.draws.z)), merge(np.asarray(sampled.draws.sites))
-        mean = np.asarray(jax.vmap(lambda z: self.model.parameters(z)["mean"])(jnp.asarray(z)))
+        mean = np.asarray(self.model.means(jnp.asarray(z)))
         level = f + mean[:, None]
         ends = np.cumsum([len(snapshot.x) for snapshot in snapshots])[:-1]
         state = FullState(

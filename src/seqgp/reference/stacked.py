@@ -108,7 +108,7 @@ def levels(
     model: Model, snapshots: Sequence[Snapshot], sites: Sequence[Sites], f: np.ndarray, z: np.ndarray
 ) -> tuple[Float[Array, "draws N"], ...]:
     """``f_t + mean`` at the data of each time, from the latents at the stacked sites."""
-    mean = jax.vmap(lambda z: model.parameters(z)["mean"])(jnp.asarray(z))[:, None]
+    mean = model.means(jnp.asarray(z))[:, None]
     blocks = jnp.asarray(f).reshape(len(f), len(snapshots), -1)
     return tuple(
         jax.vmap(places.observe)(blocks[:, i])[:, : len(snapshot.x)] + mean

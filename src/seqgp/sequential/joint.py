@@ -15,6 +15,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
+from scipy.linalg import eigh
 from scipy.stats import kurtosis, skew
 
 from seqgp.latents.protocol import Conditional
@@ -48,6 +49,13 @@ class Components(NamedTuple):
         if self._complete:
             return _scaled(1 / self.sd, along)
         return v / self.rest + self.basis @ _scaled(1 / self.sd - 1 / self.rest, along)
+
+    def seen(self, conditional: Conditional) -> Float[Array, "S p"]:
+        """The root as the present sees it: the map from the window to the present's mean, times the root."""
+        if self._complete:
+            return conditional.mean_columns(self.basis) * self.sd[None, :]
+        gain = conditional.mean_transpose(jnp.eye(conditional.sites)).T
+        return self.rest * gain + ((gain @ self.basis) * (self.sd - self.rest)[None, :]) @ self.basis.T
 
     @property
     def _complete(self) -> bool:
@@ -105,18 +113,21 @@ class Stacked(NamedTuple):
         return jnp.concatenate([level, self._mean(level) + self.conditional.root.apply(v[self._split(v) :])])
 
     def pull(self, v):  # noqa: D102
-        window = self.window.pull(self.conditional.mean_transpose(v))
+        if v.ndim == 1:
+            window = self.window.pull(self.conditional.mean_transpose(v))
+        else:
+            window = self.window.seen(self.conditional).T @ v
         return jnp.concatenate([window, self.conditional.root.pull(v)])
 
     def pull_diagonal(self, d):  # noqa: D102
-        return jnp.concatenate([self._pull_window(d), self.conditional.root.pull_diagonal(d)])
+        return jnp.concatenate([self._scaled_window(d).T, self.conditional.root.pull_diagonal(d)])
 
     def gram_diagonal(self, d):  # noqa: D102
-        window = self._pull_window(d)
-        return window.T @ window + self.conditional.root.gram_diagonal(d)
+        window = self._scaled_window(d)
+        return window @ window.T + self.conditional.root.gram_diagonal(d)
 
-    def _pull_window(self, d):
-        return self.window.pull(self.conditional.mean_transpose(jnp.diag(d)))
+    def _scaled_window(self, d):
+        return d[:, None] * self.window.seen(self.conditional)
 
     def solve(self, v):  # noqa: D102
         level = v[: self._split(v)]
@@ -271,17 +282,24 @@ def oas_intensity(sample: np.ndarray, n: int) -> float:
 def _leading(residual: np.ndarray, average: float) -> tuple[np.ndarray, float]:
     """The leading directions of the draws, and the variance of each that is left."""
     n, p = residual.shape
-    _, singular, directions = np.linalg.svd(residual, full_matrices=False)
     rank = min(RANK, n - 1)
-    left = max(average * p - (singular[:rank] ** 2).sum() / (n - 1), 0.0) / (p - rank)
-    return directions[:rank].T, left
+    directions = _directions(residual, rank)
+    left = max(average * p - ((residual @ directions) ** 2).sum() / (n - 1), 0.0) / (p - rank)
+    return directions, left
+
+
+def _directions(centred: np.ndarray, count: int) -> np.ndarray:
+    """The leading principal directions of draws, as columns: from the smaller of the two matrices of products."""
+    n, p = centred.shape
+    gram = centred.T @ centred if p <= n else centred @ centred.T
+    vectors = eigh(gram, subset_by_index=(len(gram) - count, len(gram) - 1))[1]
+    return vectors if p <= n else np.linalg.qr(centred.T @ vectors)[0]
 
 
 def _normality_remarks(model: Model, state: State, level: np.ndarray) -> list[str]:
     """Plain words where parameters, or the leading components of the level, are far from Gaussian."""
     centred = level - level.mean(axis=0)
-    _, _, directions = np.linalg.svd(centred, full_matrices=False)
-    leading = centred @ directions[:3].T
+    leading = centred @ _directions(centred, min(3, *centred.shape))
     columns = {name: np.asarray(state.z)[:, i] for i, name in enumerate(model.names)}
     if state.step == 1:
         columns = {name: column for name, column in columns.items() if not name.startswith("time.")}

@@ -151,17 +151,13 @@ class SequentialSampler:
         return np.concatenate([warm, windows], axis=1), z
 
     def _means(self, z: Array) -> Array:
-        return compiled(_mean_of_each, self.model, jnp.asarray(z))[0]()
+        return compiled(Model.means, self.model, jnp.asarray(z))[0]()
 
     def _state(self, snapshot, step, draws: Draws, observe, f, window: Window, representation) -> State:
         z = jnp.asarray(merge(draws.z))
         level = jax.vmap(observe)(jnp.asarray(f))[:, : len(snapshot.x)] + self._means(z)[:, None]
         parameters = self.model.natural(z)
         return State(snapshot.t, step, level, parameters, z, window, representation, self.fingerprint)
-
-
-def _mean_of_each(model: Model, z: Array) -> Array:
-    return jax.vmap(lambda z: model.parameters(z)["mean"])(z)
 
 
 def _shuffled(key: Key[Array, ""], state: State) -> State:
