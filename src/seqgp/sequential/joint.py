@@ -304,9 +304,9 @@ def _normality_remarks(model: Model, state: State, level: np.ndarray) -> list[st
     if state.step == 1:
         columns = {name: column for name, column in columns.items() if not name.startswith("time.")}
     columns |= {f"component {i + 1} of the level": leading[:, i] for i in range(leading.shape[1])}
+    values = np.stack(list(columns.values()), axis=1)
     found = []
-    for name, column in columns.items():
-        s, k = float(skew(column)), float(kurtosis(column))
+    for name, s, k in zip(columns, skew(values), kurtosis(values)):
         if abs(s) > 1.0 or k > 3.0:
             found.append(
                 f"{name}: far from Gaussian (skewness {s:.1f}, excess kurtosis {k:.1f}), so what is carried is rough: "

@@ -155,17 +155,23 @@ class SequentialSampler:
 
     def _state(self, snapshot, step, draws: Draws, observe, f, window: Window, representation) -> State:
         z = jnp.asarray(merge(draws.z))
-        level = jax.vmap(observe)(jnp.asarray(f))[:, : len(snapshot.x)] + self._means(z)[:, None]
-        parameters = self.model.natural(z)
-        return State(snapshot.t, step, level, parameters, z, window, representation, self.fingerprint)
+        values, parameters = compiled(_described, self.model, observe, jnp.asarray(f), z)[0]()
+        return State(
+            snapshot.t, step, values[:, : len(snapshot.x)], parameters, z, window, representation, self.fingerprint
+        )
+
+
+def _described(model: Model, observe: Any, f: Array, z: Array) -> tuple[Array, dict[str, Array]]:
+    """The level at the data and the parameters in natural units, for many draws."""
+    return jax.vmap(observe)(f) + model.means(z)[:, None], model.natural(z)
 
 
 def _shuffled(key: Key[Array, ""], state: State) -> State:
     """The draws in another order, so that the chains of a step condition on draws of all chains of the last."""
-    order = jax.random.permutation(key, state.draws)
-    parameters = {name: values[order] for name, values in state.parameters.items()}
-    window = state.window._replace(f=jnp.asarray(state.window.f)[order])
-    return state._replace(z=jnp.asarray(state.z)[order], parameters=parameters, window=window)
+    order = np.asarray(jax.random.permutation(key, state.draws))
+    parameters = {name: np.asarray(values)[order] for name, values in state.parameters.items()}
+    window = state.window._replace(f=np.asarray(state.window.f)[order])
+    return state._replace(z=np.asarray(state.z)[order], parameters=parameters, window=window)
 
 
 def digest(model: Model) -> str:
