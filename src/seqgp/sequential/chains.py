@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -129,7 +130,26 @@ def _advance(setting: Setting, problem: Problem, tuning: Any, plan: Plan, keys, 
         position, (draws, infos) = jax.lax.scan(draw, position, (keys, windows))
         return position, draws, jax.tree.map(lambda leaf: jnp.sum(leaf), infos)
 
-    return _lanes(one, plan.lanes)(keys, positions, windows)
+    positions, draws, infos = _lanes(one, plan.lanes)(keys, positions, windows)
+    return positions, draws, Totals.of(infos)
+
+
+class Totals(eqx.Module):
+    """A tree of counts as one vector: there are many of them, and each array that is handed over takes its time."""
+
+    values: Float[Array, "k"]
+    structure: Any = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, counts: Any) -> Totals:
+        leaves, structure = jax.tree.flatten(counts)
+        return cls(jnp.stack([jnp.sum(leaf).astype(float) for leaf in leaves]), structure)
+
+
+def _added_up(totals: list[Totals]) -> Any:
+    """The tree of the sums."""
+    values = np.sum([np.asarray(one.values) for one in totals], axis=0)
+    return jax.tree.unflatten(totals[0].structure, values.tolist())
 
 
 class Chains(NamedTuple):
@@ -192,8 +212,8 @@ def advance(
             if run is None:
                 run, spent = prepared(_advance, (chains.setting, chains.problem, tuning, plan), inputs)
                 compiling.append(spent)
-            position, draws, infos = run(*inputs)
-            parts.append((draws, infos))
+            position, draws, totals = run(*inputs)
+            parts.append((draws, totals))
             if progress is not None:
                 progress(plan.piece * plan.lanes)
         return position, parts
@@ -205,8 +225,7 @@ def advance(
         lambda *leaves: np.concatenate(leaves, axis=0),
         *(_join([draws for draws, _ in parts]) for _, parts in results),
     )
-    infos = [infos for _, parts in results for _, infos in parts]
-    counts = jax.tree.map(lambda *leaves: sum(np.sum(np.asarray(leaf)).item() for leaf in leaves), *infos)
+    counts = _added_up([totals for _, parts in results for _, totals in parts])
     seconds = chains.compile_seconds + sum(compiling)
     return (
         chains._replace(groups=[position for position, _ in results], compile_seconds=seconds),
