@@ -25,7 +25,7 @@ class Sizes(NamedTuple):
     dense: int = 200  # draws; of the slower ones fewer, so that all take seconds
     large: int = 60
     fast: int = 1000
-    exact: int = 4000  # draws for the comparison of the posteriors
+    exact: int = 8000  # draws for the comparison of the posteriors: the largest of 200 errors must be small
     turns: int = 2
 
 

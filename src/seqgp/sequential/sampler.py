@@ -39,7 +39,8 @@ class SequentialSampler:
     Args:
         model: the model.
         draws: how many draws to keep at each time.
-        tau: how many past times the latent of the present is conditioned on.
+        tau: how many past times the latent of the present is conditioned on. One is enough for ``Matern12`` in time;
+            with a kernel that is smooth in time, two halve what is lost of the past (docs/accuracy.md).
         chains: over how many chains the draws are spread; a divisor of ``draws``.
         warmup: sweeps per chain that are dropped before the initial sample; a tenth of it (at most 10) before a step.
         thin: sweeps per draw of the initial sample.
