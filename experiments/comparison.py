@@ -49,7 +49,14 @@ def counts_model() -> seqgp.Model:
     return seqgp.Model(gaussian.kernel, seqgp.Poisson(), mean=seqgp.ScaledSigmoid(0, 3))
 
 
-def simulate(seed: int, n: int = 100, steps: int = 10, counts: bool = False, spacing: float | None = None) -> DataSet:
+def simulate(
+    seed: int,
+    n: int = 100,
+    steps: int = 10,
+    counts: bool = False,
+    spacing: float | None = None,
+    in_time: type = seqgp.SquaredExponential,
+) -> DataSet:
     """The paper's data: lengthscales uniform on (0, √10), inputs uniform on the unit square, times on [0, 1]."""
     rng = np.random.default_rng(seed)
     time, *space = rng.uniform(0, 10**0.5, size=3)
@@ -57,9 +64,10 @@ def simulate(seed: int, n: int = 100, steps: int = 10, counts: bool = False, spa
     times = np.arange(steps + 1) * (1 / max(steps - 1, 1) if spacing is None else spacing)
     x = rng.uniform(size=(steps + 1, n, 2))
     flat, t = x.reshape(-1, 2), np.repeat(times, n)
-    squared = ((t[:, None] - t) / time) ** 2
-    squared += sum(((flat[:, None, d] - flat[:, d]) / space[d]) ** 2 for d in range(2))
-    covariance = np.exp(-0.5 * squared) + JITTER * np.eye(len(t))
+    kernel = in_time(time)
+    covariance = np.array(kernel.covariance(kernel.prepare(t[:, None], t[:, None]), {"lengthscale": time}))
+    squared = sum(((flat[:, None, d] - flat[:, d]) / space[d]) ** 2 for d in range(2))
+    covariance = covariance * np.exp(-0.5 * squared) + JITTER * np.eye(len(t))
     levels = (mean + np.linalg.cholesky(covariance) @ rng.normal(size=len(t))).reshape(steps + 1, n)
     y = rng.poisson(np.exp(levels)).astype(float) if counts else levels + 0.3 * rng.normal(size=levels.shape)
     snapshots = [seqgp.Snapshot(t=times[i], x=x[i], y=y[i]) for i in range(steps + 1)]

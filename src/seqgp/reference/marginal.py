@@ -19,6 +19,7 @@ from seqgp.models.likelihoods import Gaussian
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.sequential.engine import compiled, cores, in_threads
+from seqgp.sequential.prepare import require_x64
 
 
 class Stack(NamedTuple):
@@ -38,7 +39,8 @@ class Distances(NamedTuple):
 
 
 def require_gaussian(model: Model, who: str) -> None:
-    """Raise unless the latent can be integrated out."""
+    """Raise unless the latent can be integrated out, in double precision."""
+    require_x64()
     if not isinstance(model.likelihood, Gaussian):
         raise ModelError(
             f"{who} integrates the latent out, which needs seqgp.Gaussian(noise) as the likelihood, got "

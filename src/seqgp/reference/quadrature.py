@@ -22,7 +22,6 @@ from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.reference.marginal import Stack, exact_moments, log_marginal, observed_distances, require_gaussian, stack
 from seqgp.reference.stacked import check_snapshots
-from seqgp.sequential.prepare import require_x64
 
 REACH = 6.0  # where the grid starts with its edges, in standard deviations at the mode
 EDGE = 1e-6  # how much of the mass may lie at each edge
@@ -68,7 +67,6 @@ def quadrature(model: Model, snapshots: Sequence[Snapshot] | Snapshot, spacing: 
         snapshots: the data, in the order of time.
         spacing: of the grid, in standard deviations at the mode; halve it to see that nothing changes.
     """
-    require_x64()
     require_gaussian(model, "quadrature")
     if not 1 <= len(model.names) <= 3:
         raise ModelError(

@@ -1,13 +1,13 @@
-"""The algorithm's own target in closed form: known parameters, Gaussian noise, the paper's carry.
+"""The algorithm's own target in closed form: known parameters, Gaussian noise.
 
 This says whether the algorithm is implemented as specified. How good its approximation is, the Kalman filter or the
-exact posterior says: ``f`` of the window is never revisited here, so the two differ.
+exact posterior says: the paper's carry never revisits ``f`` of the window, and no carry what lies before the window.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -55,14 +55,20 @@ def scalar_target(a: float, r: float, y: Float[np.ndarray, "T"]) -> ScalarTarget
     return ScalarTarget(*np.array(found).T)
 
 
-def sequential_target(model: Model, snapshots: Sequence[Snapshot], tau: int = 1) -> list[Moments]:
-    """The distribution of the level at each time that the paper's algorithm samples from.
+def sequential_target(
+    model: Model, snapshots: Sequence[Snapshot], tau: int = 1, carry: Literal["paper", "joint"] = "paper"
+) -> list[Moments]:
+    """The distribution of the level at each time that a sequential sampler samples from.
 
     Args:
         model: all parameters known, and a Gaussian likelihood; any kernel.
         snapshots: the data in the order of time; inputs may change, NaN where missing.
         tau: how many past times the latent of the present is conditioned on.
+        carry: ``"paper"``, whose window stays as it was (with known parameters, ``"level"`` is the same), or
+            ``"joint"``, whose window is revised by each snapshot.
     """
+    if carry not in ("paper", "joint"):
+        raise SamplerError(f"carry = {carry!r} is not known to sequential_target; use 'paper' or 'joint'")
     if tau < 1:
         raise SamplerError(f"tau = {tau} is not a whole number >= 1")
     if not snapshots:
@@ -74,7 +80,8 @@ def sequential_target(model: Model, snapshots: Sequence[Snapshot], tau: int = 1)
     for t, snapshot in enumerate(snapshots):
         first = max(0, t - tau)
         prior = _prior(model, snapshots[first : t + 1], parameters)
-        mean, spread = _step(mean, spread, prior, snapshot, parameters)
+        step = _revising if carry == "joint" else _freezing
+        mean, spread = step(mean, spread, prior, snapshot, parameters)
         n = sizes[t]
         level = mean[-n:] + float(parameters["mean"])
         found.append(Moments(jnp.asarray(level), jnp.asarray(spread[-n:, -n:])))
@@ -91,21 +98,44 @@ def _prior(model: Model, snapshots: Sequence[Snapshot], parameters) -> np.ndarra
     return matrix + model.jitter[0] * float(parameters["scale"]) ** 2 * np.eye(len(matrix))
 
 
-def _step(mean: np.ndarray, spread: np.ndarray, prior: np.ndarray, snapshot: Snapshot, parameters):
+def _freezing(mean: np.ndarray, spread: np.ndarray, prior: np.ndarray, snapshot: Snapshot, parameters):
     """Window and present after a step: the present given window and data, the window as it was."""
-    w, noise = len(mean), float(parameters["noise"])
-    forward = np.linalg.solve(prior[:w, :w], prior[:w, w:]).T  # f_t = forward f_w + N(0, q)
-    q = prior[w:, w:] - forward @ prior[:w, w:]
-    seen = np.flatnonzero(~np.isnan(snapshot.y))
-    gain = np.zeros((len(q), 0))
-    if len(seen):
-        factor = cho_factor(q[np.ix_(seen, seen)] + noise**2 * np.eye(len(seen)))
-        gain = cho_solve(factor, q[seen]).T
+    forward, q = _forward(prior, len(mean))
+    seen, gain, residual = _absorbed(q, snapshot, parameters)
     stay = np.eye(len(q))
     stay[:, seen] -= gain
     a = stay @ forward
-    present = a @ mean + gain @ (snapshot.y[seen] - float(parameters["mean"]))
+    present = a @ mean + gain @ residual
     cross = spread @ a.T
     own = a @ cross + stay @ q
     joint = np.block([[spread, cross], [cross.T, 0.5 * (own + own.T)]])
     return np.concatenate([mean, present]), joint
+
+
+def _revising(mean: np.ndarray, spread: np.ndarray, prior: np.ndarray, snapshot: Snapshot, parameters):
+    """Window and present after a step, both given the data."""
+    w = len(mean)
+    forward, q = _forward(prior, w)
+    ahead = forward @ spread
+    mean = np.concatenate([mean, forward @ mean])
+    joint = np.block([[spread, ahead.T], [ahead, q + ahead @ forward.T]])
+    seen, gain, residual = _absorbed(joint, snapshot, parameters, first=w)
+    joint = joint - gain @ joint[w + seen]
+    return mean + gain @ (residual - mean[w + seen]), 0.5 * (joint + joint.T)
+
+
+def _forward(prior: np.ndarray, w: int) -> tuple[np.ndarray, np.ndarray]:
+    """The present given a window of ``w`` sites: ``f_t = forward f_w + N(0, q)``."""
+    forward = np.linalg.solve(prior[:w, :w], prior[:w, w:]).T
+    return forward, prior[w:, w:] - forward @ prior[:w, w:]
+
+
+def _absorbed(spread: np.ndarray, snapshot: Snapshot, parameters, first: int = 0):
+    """Which sites of the present have data, how they move all sites, and the data without the mean."""
+    seen = np.flatnonzero(~np.isnan(snapshot.y))
+    residual = snapshot.y[seen] - float(parameters["mean"])
+    if not len(seen):
+        return seen, np.zeros((len(spread), 0)), residual
+    at = first + seen
+    factor = cho_factor(spread[np.ix_(at, at)] + float(parameters["noise"]) ** 2 * np.eye(len(seen)))
+    return seen, cho_solve(factor, spread[at]).T, residual

@@ -96,6 +96,13 @@ def moments_of_z(model: Model, state: State) -> tuple[np.ndarray, np.ndarray]:
     return mean, covariance
 
 
+def means_of(model: Model, state: State) -> np.ndarray:
+    """The mean, known or inferred, of each draw of a state."""
+    if "mean" in state.parameters:
+        return np.asarray(state.parameters["mean"])
+    return np.full(state.draws, float(model.mean))
+
+
 class PaperCarry(eqx.Module):
     """The paper's: ``f`` of the window frozen, draw by draw, and independent Gaussian moments of ``z``."""
 
@@ -136,8 +143,7 @@ class LevelCarry(PaperCarry):
         return "level"
 
     def per_draw(self, model, state):  # noqa: D102
-        mean = state.parameters["mean"] if "mean" in state.parameters else jnp.asarray(model.mean)
-        return state.window.f + jnp.reshape(mean, (-1, 1, 1))
+        return state.window.f + means_of(model, state)[:, None, None]
 
     def offset(self, shared, window, given, z, mean):  # noqa: D102
         return given.mean(window - mean)

@@ -128,7 +128,7 @@ def _advance(setting: Setting, problem: Problem, tuning: Any, plan: Plan, keys, 
 
         keys = jax.random.split(key, plan.piece)
         position, (draws, infos) = jax.lax.scan(draw, position, (keys, windows))
-        return position, draws, jax.tree.map(lambda leaf: jnp.sum(leaf), infos)
+        return position, draws, infos
 
     positions, draws, infos = _lanes(one, plan.lanes)(keys, positions, windows)
     return positions, draws, Totals.of(infos)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -39,9 +40,62 @@ class Assembly(NamedTuple):
     blocks: tuple[Any, Any, Any]
 
     @property
+    def sites(self) -> int:
+        """The number of sites of a block."""
+        return self.problem.x.shape[1]
+
+    @property
     def present(self) -> int:
         """The number of blocks of sites that are seen by data of this step."""
         return len(self.problem.observed)
+
+    @property
+    def shared(self) -> Any:
+        """What the carry says of all draws."""
+        return self.problem.carried.shared
+
+    def conditional(self, z) -> Any:
+        """What the kernel's parameters decide of the latent's prior."""
+        model, latent = self.model, self.problem.representation
+        prior = latent.conditional(model.kernel, self.geometry, model.parameters(z), model.jitter)
+        return self.carry.given(self.shared, prior, z)
+
+    def root(self, conditional) -> Any:
+        """The square root of the prior covariance of the sites."""
+        return self.carry.root(self.shared, conditional)
+
+    def mean_level(self, z) -> Array:
+        """The mean, known or inferred."""
+        return self.model.parameters(z)["mean"]
+
+    def log_precision(self, z) -> Array:
+        """Of Gaussian noise; zero for other likelihoods."""
+        if isinstance(self.model.likelihood, Gaussian):
+            return -2.0 * jnp.log(self.model.parameters(z)["noise"])
+        return jnp.zeros(())
+
+    def log_likelihood(self, values, z) -> Array:
+        """Of all data of the step, for the level at the sites."""
+        parameters = self.model.parameters(z)
+        pairs = zip(self.problem.observed, self._seen(values))
+        terms = [one.log_likelihood(self.model.likelihood, level, parameters) for one, level in pairs]
+        return functools.reduce(jnp.add, terms)
+
+    def on_span(self, middle, columns, z) -> Callable:
+        """The log likelihood on planes through ``middle`` within the span of ``columns``."""
+        parameters = self.model.parameters(z)
+        rows = zip(self.problem.observed, self._seen(middle), self._seen(columns))
+        spans = [one.on_span(self.model.likelihood, m, c, parameters) for one, m, c in rows]
+
+        def on_plane(u, v):
+            terms = [span(u, v) for span in spans]
+            return lambda c, s: functools.reduce(jnp.add, [term(c, s) for term in terms])
+
+        return on_plane
+
+    def _seen(self, values) -> Array:
+        """The sites that have data, one row a snapshot."""
+        return values[-self.present * self.sites :].reshape(self.present, self.sites, *values.shape[1:])
 
 
 def assemble(model: Model, carry: Any, problem: Problem) -> Assembly:
@@ -65,55 +119,20 @@ def assemble(model: Model, carry: Any, problem: Problem) -> Assembly:
 
 def target_of(assembly: Assembly, window: Float[Array, "tau S"]) -> Target:
     """The target of one draw, whose window is given."""
-    model, carry, problem = assembly.model, assembly.carry, assembly.problem
-    shared, latent = problem.carried.shared, problem.representation
-    present, sites = assembly.present, problem.x.shape[1]
+    carry, carried = assembly.carry, assembly.problem.carried
     kernel, level, likelihood = assembly.blocks
-
-    def conditional(z):
-        prior = latent.conditional(model.kernel, assembly.geometry, model.parameters(z), model.jitter)
-        return carry.given(shared, prior, z)
-
-    def mean_level(z):
-        return model.parameters(z)["mean"]
-
-    def log_precision(z):
-        if isinstance(model.likelihood, Gaussian):
-            return -2.0 * jnp.log(model.parameters(z)["noise"])
-        return jnp.zeros(())
-
-    def seen(values) -> Array:
-        """The sites that have data, one row a snapshot."""
-        return values[-present * sites :].reshape(present, sites, *values.shape[1:])
-
-    def log_likelihood(values, z) -> Array:
-        parameters = model.parameters(z)
-        pairs = zip(problem.observed, seen(values))
-        return functools.reduce(jnp.add, [one.log_likelihood(model.likelihood, s, parameters) for one, s in pairs])
-
-    def on_span(middle, columns, z):
-        parameters = model.parameters(z)
-        rows = zip(problem.observed, seen(middle), seen(columns))
-        spans = [one.on_span(model.likelihood, m, c, parameters) for one, m, c in rows]
-
-        def on_plane(u, v):
-            terms = [span(u, v) for span in spans]
-            return lambda c, s: functools.reduce(jnp.add, [term(c, s) for term in terms])
-
-        return on_plane
-
     return Target(
-        mean=jnp.asarray(problem.carried.mean),
-        covariance=jnp.asarray(problem.carried.covariance),
+        mean=jnp.asarray(carried.mean),
+        covariance=jnp.asarray(carried.covariance),
         kernel=kernel,
         level=level,
         likelihood=likelihood,
-        conditional=conditional,
-        offset=lambda conditional, z, mean: carry.offset(shared, window, conditional, z, mean),
-        root=lambda conditional: carry.root(shared, conditional),
-        mean_level=mean_level,
-        log_likelihood=log_likelihood,
-        on_span=on_span,
-        log_precision=log_precision,
-        size=carry.size(window.shape[0], sites) + (present - 1) * sites,
+        conditional=assembly.conditional,
+        offset=lambda conditional, z, mean: carry.offset(carried.shared, window, conditional, z, mean),
+        root=assembly.root,
+        mean_level=assembly.mean_level,
+        log_likelihood=assembly.log_likelihood,
+        on_span=assembly.on_span,
+        log_precision=assembly.log_precision,
+        size=carry.size(window.shape[0], assembly.sites) + (assembly.present - 1) * assembly.sites,
     )

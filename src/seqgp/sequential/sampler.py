@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Key
+from jaxtyping import Float, Key
 
 from seqgp.models.errors import SamplerError
 from seqgp.models.model import Model
@@ -18,7 +18,7 @@ from seqgp.models.snapshot import Snapshot
 from seqgp.models.types import Array
 from seqgp.sequential import prepare
 from seqgp.sequential.carry import PaperCarry
-from seqgp.sequential.chains import Draws, Plan, Setting
+from seqgp.sequential.chains import Plan, Setting
 from seqgp.sequential.engine import compiled
 from seqgp.sequential.sampling import Progress, info_of, merge, sample, sample_first
 from seqgp.sequential.settings import (
@@ -40,7 +40,7 @@ class SequentialSampler:
         model: the model.
         draws: how many draws to keep at each time.
         tau: how many past times the latent of the present is conditioned on. One is enough for ``Matern12`` in time;
-            with a kernel that is smooth in time, two halve what is lost of the past (docs/accuracy.md).
+            with a kernel that is smooth in time and Gaussian noise, two lose less of the past (docs/accuracy.md).
         chains: over how many chains the draws are spread; a divisor of ``draws``.
         warmup: sweeps per chain that are dropped before the initial sample; a tenth of it (at most 10) before a step.
         thin: sweeps per draw of the initial sample.
@@ -88,9 +88,10 @@ class SequentialSampler:
         setting = self._setting(PaperCarry(), problem)
         plan = plan_of(self, representation, setting.updates, first=True)
         sampled = sample_first(key, setting, problem, plan, snapshot.t, progress)
-        f = merge(sampled.draws.sites)
-        window = prepare.first_window(self.tau, snapshot.t, sites, f)
-        state = self._state(snapshot, 1, sampled.draws, sites.observe, f, window, representation)
+        windows = np.zeros((plan.chains * plan.draws, 0, len(sites.mask)))
+        sampled, described = _described(setting, sampled, sites.observe, windows)
+        window = prepare.first_window(self.tau, snapshot.t, sites, described.f[:, -1])
+        state = self._state(snapshot, 1, described, window, representation)
         return state, self._info(state, sampled, snapshot, start, why)
 
     def step(
@@ -110,13 +111,10 @@ class SequentialSampler:
         plan = plan_of(self, state.representation, setting.updates, first=False)
         windows, z = self._conditioning(previous, plan)
         sampled = sample(key_sample, setting, problem, plan, z, windows, snapshot.t, progress)
-        draws = sampled.draws
-        mean = self._means(merge(draws.z))
         kept = merge(np.asarray(windows)[:, plan.warmup :])
-        both = self.carry.slide(jnp.asarray(kept), jnp.asarray(merge(draws.sites)), mean)
-        moved = Window(problem.times[1:], problem.x[1:], problem.mask[1:], both[:, 1:])
-        f = np.asarray(both[:, -1])
-        after = self._state(snapshot, state.step + 1, draws, sites.observe, f, moved, state.representation)
+        sampled, described = _described(setting, sampled, sites.observe, kept)
+        moved = Window(problem.times[1:], problem.x[1:], problem.mask[1:], described.f[:, 1:])
+        after = self._state(snapshot, state.step + 1, described, moved, state.representation)
         return after, self._info(after, sampled, snapshot, start, "as before")
 
     def _setting(self, carry: Any, problem: Problem) -> Setting:
@@ -151,20 +149,32 @@ class SequentialSampler:
         z = np.asarray(previous.z).reshape(plan.chains, plan.draws, -1)[:, 0]
         return np.concatenate([warm, windows], axis=1), z
 
-    def _means(self, z: Array) -> Array:
-        return compiled(Model.means, self.model, jnp.asarray(z))[0]()
-
-    def _state(self, snapshot, step, draws: Draws, observe, f, window: Window, representation) -> State:
-        z = jnp.asarray(merge(draws.z))
-        values, parameters = compiled(_described, self.model, observe, jnp.asarray(f), z)[0]()
-        return State(
-            snapshot.t, step, values[:, : len(snapshot.x)], parameters, z, window, representation, self.fingerprint
-        )
+    def _state(self, snapshot: Snapshot, step: int, described: Described, window: Window, representation) -> State:
+        level = described.level[:, : len(snapshot.x)]
+        parameters = {name: described.parameters[name] for name in self.model.inferred}  # in the model's order
+        return State(snapshot.t, step, level, parameters, described.z, window, representation, self.fingerprint)
 
 
-def _described(model: Model, observe: Any, f: Array, z: Array) -> tuple[Array, dict[str, Array]]:
-    """The level at the data and the parameters in natural units, for many draws."""
-    return jax.vmap(observe)(f) + model.means(z)[:, None], model.natural(z)
+class Described(NamedTuple):
+    """The draws of a step as a user and the next step want them."""
+
+    f: Float[Array, "draws B S"]  # of window and present, zero-mean
+    level: Float[Array, "draws N"]  # at the data
+    parameters: dict[str, Array]  # in natural units
+    z: Float[Array, "draws d"]
+
+
+def _described(setting: Setting, sampled: Sampled, observe: Any, windows: np.ndarray) -> tuple[Sampled, Described]:
+    """The draws described, in one compiled call; the seconds of its compilation are added to those of ``sampled``."""
+    sites, z = merge(sampled.draws.sites), merge(sampled.draws.z)
+    run, seconds = compiled(_describe, setting.model, setting.carry, observe, windows, sites, z)
+    return sampled._replace(compile_seconds=sampled.compile_seconds + seconds), run()
+
+
+def _describe(model: Model, carry: Any, observe: Any, windows: Array, sites: Array, z: Array) -> Described:
+    mean = model.means(z)
+    f = carry.slide(windows, sites, mean)
+    return Described(f, jax.vmap(observe)(f[:, -1]) + mean[:, None], model.natural(z), z)
 
 
 def _shuffled(key: Key[Array, ""], state: State) -> State:
