@@ -216,20 +216,6 @@ def test_strikes_and_forwards_may_be_traced():
         jax.jit(lambda T: call_prices(lambda T, y: 0.2, T, [90.0], 100.0))(jnp.array([1.0]))
 
 
-def test_surface_is_smooth_inside_and_flat_outside():
-    T, y = np.array([0.1, 0.4, 1.0]), np.array([-0.5, -0.1, 0.0, 0.3])
-    values = np.random.default_rng(1).uniform(0.1, 0.6, (3, 4))
-    surface = Surface(T, y, values)
-    np.testing.assert_allclose(surface(T[:, None], y), values, rtol=1e-12)
-    np.testing.assert_allclose(surface.on_grid(T, y), values, rtol=1e-12)
-    assert surface(0.01, 0.0) == pytest.approx(values[0, 2])
-    assert surface(5.0, 9.0) == pytest.approx(values[2, 3])
-    slope = jax.grad(surface, argnums=1)
-    np.testing.assert_allclose(slope(0.2, -1e-9), slope(0.2, 1e-9), rtol=1e-5)
-    dense = surface.on_grid(np.linspace(0, 2, 50), np.linspace(-1, 1, 80))
-    assert np.all(np.asarray(dense) > 0)
-
-
 @pytest.mark.parametrize(
     "arguments, message",
     [
@@ -242,8 +228,3 @@ def test_surface_is_smooth_inside_and_flat_outside():
 def test_bad_arguments_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         call_prices(lambda T, y: 0.2, **({"maturities": [0.5], "strikes": [1.0]} | arguments))
-
-
-def test_surface_of_the_wrong_shape_is_named():
-    with pytest.raises(ValueError, match=r"shape \(2, 2\), expected \(2, 3\)"):
-        Surface([0.1, 1.0], [-0.1, 0.0, 0.1], np.full((2, 2), 0.2))

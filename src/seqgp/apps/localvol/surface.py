@@ -54,10 +54,10 @@ def knot_weights(knots: Float[Array, "k"], x: Float[ArrayLike, "..."]) -> Float[
     x = jnp.clip(x, knots[0], knots[-1])
     width = jnp.diff(knots)
     slopes = _slope_matrix(width)
-    t = (x - knots[:-1]) / width
-    inside = (t >= 0) & (t < 1)
-    inside = inside.at[..., -1].set((t[..., -1] >= 0) & (t[..., -1] <= 1))
-    t = jnp.where(inside, t, 0.0)
+    # One interval and no other: at a knot, rounding of `t` would allow both of its neighbours, or none.
+    beyond = (x >= knots[:-1]).at[..., 0].set(True)
+    inside = beyond & ~jnp.pad(beyond[..., 1:], [*[(0, 0)] * (x.ndim - 1), (0, 1)])
+    t = jnp.where(inside, (x - knots[:-1]) / width, 0.0)
     left = jnp.where(inside, (1 + 2 * t) * (1 - t) ** 2, 0.0)
     right = jnp.where(inside, t**2 * (3 - 2 * t), 0.0)
     left_slope = jnp.where(inside, width * t * (1 - t) ** 2, 0.0)
