@@ -14,21 +14,26 @@ from jax.lax import linalg
 from jaxtyping import Array, Float
 
 
+def _lapack(matrix):
+    # LAPACK wants columns: the transpose of a matrix stored by rows, which is the same matrix, costs no copy.
+    return linalg.cholesky(matrix.T, symmetrize_input=False)
+
+
 @custom_vmap
 def _factor(matrix):
-    return linalg.cholesky(matrix, symmetrize_input=False)
+    return _lapack(matrix)
 
 
 @_factor.def_vmap
 def _factor_lanes(size, batched, matrix):
     if not batched[0]:
-        return linalg.cholesky(matrix, symmetrize_input=False), False
+        return _lapack(matrix), False
     return jax.lax.map(_factor, matrix), True
 
 
 @jax.custom_jvp
 def cholesky(matrix: Float[Array, "n n"]) -> Float[Array, "n n"]:
-    """The lower Cholesky factor from the lower triangle of a matrix; NaN where it is not positive definite."""
+    """The lower Cholesky factor of a symmetric matrix (its upper triangle is read); NaN where it has none."""
     return _factor(matrix)
 
 
@@ -36,7 +41,7 @@ def cholesky(matrix: Float[Array, "n n"]) -> Float[Array, "n n"]:
 def _cholesky_jvp(primals, tangents):
     (matrix,), (change,) = primals, tangents
     root = _factor(matrix)
-    symmetric = jnp.tril(change) + jnp.tril(change, -1).T
+    symmetric = jnp.triu(change) + jnp.triu(change, 1).T
     half = linalg.triangular_solve(root, symmetric, left_side=True, lower=True)
     inner = linalg.triangular_solve(root, half, left_side=False, lower=True, transpose_a=True)
     return root, root @ (jnp.tril(inner) - 0.5 * jnp.diag(jnp.diagonal(inner)))

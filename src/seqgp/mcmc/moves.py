@@ -82,7 +82,8 @@ def move_parameters(
     block: Block,
     chart_at: Callable[[Float[Array, "d"]], Any],
     log_factor: Callable[[Position], Float[Array, ""]] | None = None,
-) -> tuple[Position, SliceInfo]:
+    keep: Callable[[Position], Any] = lambda position: position,
+) -> tuple[Any, SliceInfo]:
     """Updates 2 and 3 of the paper: a block of ``z`` at fixed coordinates of the latent, which follows.
 
     Args:
@@ -93,6 +94,8 @@ def move_parameters(
         chart_at: the chart at another ``z``.
         log_factor: a further factor of the target (auxiliary variables; the correction of an ellipse that is not
             drawn from the prior).
+        keep: what of a position passes through the slice, and is returned: each of its arrays is copied at every
+            proposal.
     """
     key_ellipse, key_slice = jax.random.split(key)
     coordinates = position.chart.coordinates(position.nu)
@@ -107,9 +110,9 @@ def move_parameters(
         z = block.insert(position.z, centre + centred)
         chart = chart_at(z)
         candidate = position_at(target, z, chart.centre() + chart.centred_nu(coordinates), chart)
-        return Evaluation(weigh(candidate), candidate, chart.events)
+        return Evaluation(weigh(candidate), keep(candidate), chart.events)
 
-    start = Evaluation(weigh(position), position, jax.tree.map(jnp.zeros_like, position.chart.events))
+    start = Evaluation(weigh(position), keep(position), jax.tree.map(jnp.zeros_like, position.chart.events))
     current = position.z[block.index] - centre
     _, kept, info = elliptical_slice(key_slice, current, drawn, start, evaluate)
     return kept.kept, info

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float, Key
 
+from seqgp.latents.operators import Events
 from seqgp.mcmc.elliptical import SliceInfo
 from seqgp.mcmc.gaussian import Block
 from seqgp.mcmc.interweaving import interweave_mean
@@ -126,9 +127,22 @@ def move_mean(key: Key[Array, ""], target: Target, position: Position) -> tuple[
 
 
 def _move_without_kernel(key, target: Target, position: Position, block: Block) -> tuple[Position, SliceInfo]:
-    """A block of ``z`` that the covariance does not depend on: nothing is factored."""
+    """A block of ``z`` that the covariance does not depend on: nothing is factored, and what was stays outside."""
     chart = position.chart
-    return move_parameters(key, target, position, block, lambda z: whitened_shifted(target, chart, z))
+    moved, info = move_parameters(
+        key,
+        target,
+        position,
+        block,
+        lambda z: whitened_shifted(target, chart, z),
+        keep=lambda candidate: eqx.tree_at(_conditional, candidate, None),
+    )
+    whole = eqx.tree_at(_conditional, moved, _conditional(position), is_leaf=lambda leaf: leaf is None)
+    return whole, info._replace(events=Events.none())
+
+
+def _conditional(position: Position) -> Any:
+    return position.chart.place.conditional
 
 
 def in_turn(

@@ -1,42 +1,71 @@
-"""Convergence diagnostics of the draws of a step (ArviZ), and what they mean in plain words."""
+"""Convergence diagnostics of the draws of a step, and what they mean in plain words.
+
+Rank-normalised split R-hat, bulk and tail effective sample sizes (Vehtari et al. 2021), of all quantities at once:
+ArviZ has the same, one at a time, which took a fifth of a cheap step.
+"""
 
 from __future__ import annotations
 
 import numpy as np
-from arviz_stats.base import array_stats
 from jaxtyping import Float
+from numpyro.diagnostics import effective_sample_size, gelman_rubin
+from scipy.special import ndtri
+from scipy.stats import rankdata
 
 from seqgp.sequential.state import UpdateInfo
 
-LATENT_VALUES = 16  # of the latent, evenly spread, are looked at in each step: each costs milliseconds
+LATENT_VALUES = 16  # of the latent, evenly spread, are looked at in each step
+TAILS = (0.05, 0.95)
+
+Chains = Float[np.ndarray, "chains n k"]
+Each = Float[np.ndarray, "k"]
 
 
-def diagnose(z: Float[np.ndarray, "chains n d"], latent: Float[np.ndarray, "chains n N"], names: list[str]):
+def diagnose(z: Chains, latent: Chains, names: list[str]):
     """R-hat, bulk and tail effective sample size of every entry of ``z`` and (the worst) of the latent."""
     chosen = np.unique(np.linspace(0, latent.shape[-1] - 1, LATENT_VALUES).astype(int))
     values = np.concatenate([z, latent[..., chosen]], axis=-1)
-    usable = values.shape[1] >= 4
-    if not usable:
+    if values.shape[1] < 4:
         empty = dict.fromkeys([*names, "latent"], float("nan"))
         return empty, dict(empty), dict(empty)
-    rhat = array_stats.rhat(_at_least_two(values), chain_axis=0, draw_axis=1)
-    bulk = array_stats.ess(values, chain_axis=0, draw_axis=1, method="bulk")
-    tail = array_stats.ess(values, chain_axis=0, draw_axis=1, method="tail", prob=0.1)
+    halves = _halves(values)
+    ranked = _rank_normalised(halves)
 
     def named(result, worst) -> dict[str, float]:
         entries = {name: float(value) for name, value in zip(names, result)}
         latent = result[len(names) :]
         return entries | {"latent": float("nan") if np.isnan(latent).all() else float(worst(latent))}
 
-    return named(rhat, np.nanmax), named(bulk, np.nanmin), named(tail, np.nanmin)
+    return named(_rhat(halves, ranked), np.nanmax), named(_ess(ranked), np.nanmin), named(_tail(values), np.nanmin)
 
 
-def _at_least_two(values: np.ndarray) -> np.ndarray:
-    """One chain as its two halves: R-hat compares chains."""
-    if values.shape[0] > 1:
-        return values
+def _halves(values: Chains) -> Chains:
+    """Each chain as two, so that one that wanders shows."""
     half = values.shape[1] // 2
     return np.concatenate([values[:, :half], values[:, -half:]])
+
+
+def _rank_normalised(values: Chains) -> Chains:
+    flat = values.reshape(-1, values.shape[-1])
+    return ndtri((rankdata(flat, axis=0) - 3 / 8) / (len(flat) + 1 / 4)).reshape(values.shape)
+
+
+def _rhat(values: Chains, ranked: Chains) -> Each:
+    folded = _rank_normalised(np.abs(values - np.median(values, axis=(0, 1))))
+    return np.fmax(gelman_rubin(ranked), gelman_rubin(folded))
+
+
+def _tail(values: Chains) -> Each:
+    cuts = np.quantile(values, TAILS, axis=(0, 1))
+    return np.minimum(*(_ess(_halves((values <= cut).astype(float))) for cut in cuts))
+
+
+def _ess(values: Chains) -> Each:
+    """Of what does not vary at all, as many as there are."""
+    size = values.shape[0] * values.shape[1]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = effective_sample_size(values)
+    return np.where(np.ptp(values, axis=(0, 1)) == 0, size, np.minimum(found, size * np.log10(size)))
 
 
 def remarks(

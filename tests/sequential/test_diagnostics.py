@@ -1,0 +1,56 @@
+"""Diagnostics of many quantities at once against ArviZ, one at a time."""
+
+import numpy as np
+import pytest
+from arviz_stats.base import array_stats
+
+from seqgp.sequential.diagnostics import TAILS, diagnose
+
+NAMES = ["a", "b", "c", "d"]
+
+
+def autoregressive(chains, n, seed=0):
+    """Four quantities, the slower the later; the last also wanders in its spread."""
+    rng = np.random.default_rng(seed)
+    memory = np.array([0.0, 0.5, 0.9, 0.3])
+    values = np.zeros((chains, n, 4))
+    for t in range(1, n):
+        values[:, t] = memory * values[:, t - 1] + rng.normal(size=(chains, 4))
+    values[..., 3] *= np.linspace(0.2, 2.0, n)
+    return values
+
+
+@pytest.mark.parametrize(("chains", "n"), [(4, 250), (2, 501), (1, 1000)])
+def test_as_arviz_has_them(chains, n):
+    values = autoregressive(chains, n)
+    latent = np.random.default_rng(1).normal(size=(chains, n, 3))
+    rhat, bulk, tail = diagnose(values, latent, NAMES)
+    both = np.concatenate([values, latent], axis=-1)
+    axes = {"chain_axis": 0, "draw_axis": 1}
+    expected = array_stats.ess(both, method="bulk", **axes)
+    np.testing.assert_allclose(list(bulk.values()), [*expected[:4], expected[4:].min()], rtol=0.02)
+    expected = array_stats.ess(both, method="tail", prob=TAILS, **axes)
+    np.testing.assert_allclose(list(tail.values()), [*expected[:4], expected[4:].min()], rtol=0.04)
+    if chains > 1:  # ArviZ compares chains only
+        expected = array_stats.rhat(both, **axes)
+        np.testing.assert_allclose(list(rhat.values()), [*expected[:4], expected[4:].max()], rtol=1e-6)
+
+
+def test_a_single_chain_that_wanders_has_a_large_rhat():
+    values = autoregressive(1, 400)
+    values[..., 0] += np.linspace(0, 5, 400)
+    rhat, _, _ = diagnose(values, values[..., :1], NAMES)
+    assert rhat["a"] > 1.5
+    assert rhat["b"] < 1.05
+
+
+def test_what_does_not_vary_has_all_its_draws():
+    values = np.zeros((2, 50, 1))
+    rhat, bulk, tail = diagnose(values, values, ["a"])
+    assert np.isnan(rhat["a"])
+    assert bulk["a"] == tail["latent"] == 100
+
+
+def test_too_few_draws_have_no_diagnostics():
+    values = np.zeros((2, 3, 1))
+    assert all(np.isnan(found["latent"]) for found in diagnose(values, values, ["a"]))
