@@ -15,7 +15,7 @@ from seqgp.mcmc.elliptical import SliceInfo
 from seqgp.mcmc.moves import move_parameters
 from seqgp.mcmc.target import Position, Target, place_at
 from seqgp.mcmc.tilted import Quadratic, tilt
-from seqgp.mcmc.whitened import Whitened
+from seqgp.mcmc.whitened import whitened
 
 
 def move_kernel_with_surrogate(
@@ -40,6 +40,12 @@ def move_kernel_with_surrogate(
 
     start = position._replace(chart=chart_of(position.place))
     moved, info = move_parameters(
-        key_move, target, start, block, lambda z: chart_of(place_at(target, z)), log_auxiliary
+        key_move,
+        target,
+        start,
+        block,
+        lambda z: chart_of(place_at(target, z)),
+        log_auxiliary,
+        keep=lambda candidate: candidate._replace(chart=whitened(candidate.place)),
     )
-    return moved._replace(chart=Whitened(moved.place)), info
+    return moved, info
