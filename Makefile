@@ -47,7 +47,7 @@ calibrate: $(VENV)/ready  ## simulation-based calibration at full length, up to 
 accuracy: $(VENV)/ready  ## each carry against the exact posterior, over simulated data sets
 	$(BIN)/python -m experiments.accuracy
 
-bench: $(VENV)/ready  ## ratios against peers and against the floor, about 25 minutes
+bench: $(VENV)/ready  ## ratios against peers and against the floor, about 35 minutes
 	$(BIN)/python -m benchmarks
 
 clean:  ## remove the environment and everything that was generated

@@ -89,22 +89,24 @@ def long_run(sizes: Sizes) -> list[Line]:
     sampler = seqgp.SequentialSampler(
         regression_model(), draws=20, chains=1, warmup=10, latent=seqgp.Dense(), updates="plain"
     )
-    seconds, peaks = [], {}
+    seconds, evaluations, peaks = [], [], {}
     sequence = seqgp.steps(sampler, snapshots, key=jax.random.key(SEED), progress=False)
     for number, (_, info) in enumerate(sequence, start=1):
         seconds.append(info.seconds)
+        evaluations.append(sum(update.evaluations for update in info.updates.values()))
         if number in (sizes.early, sizes.steps):
             peaks[number] = _peak_megabytes()
     around = 4
-    first = float(np.median(seconds[2 : 3 + 2 * around]))
-    late = float(np.median(seconds[sizes.late - around : sizes.late + around + 1]))
+    early, later = slice(2, 3 + 2 * around), slice(sizes.late - around, sizes.late + around + 1)
+    first, late = (float(np.median(seconds[part])) for part in (early, later))
+    fewer, more = (float(np.median(evaluations[part])) for part in (early, later))
     return [
         Line(
             f"time of step {sizes.late} over step 5",
             late / first,
             1.1,
             "<=",
-            f"{1e3 * late:.0f} ms, {1e3 * first:.0f} ms",
+            f"{1e3 * late:.0f} ms, {1e3 * first:.0f} ms; for {more:.0f} and {fewer:.0f} evaluations of densities",
         ),
         Line(
             f"peak memory after {sizes.steps} steps over {sizes.early}",

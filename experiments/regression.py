@@ -62,7 +62,7 @@ def run_sequence(sampler: seqgp.SequentialSampler, truth: Truth, seed: int) -> t
     steps: list[Step] = []
     before: list[seqgp.State] = []
 
-    def note(state: seqgp.State, info: seqgp.Info) -> None:
+    for state, info in seqgp.steps(sampler, truth.snapshots, key=jax.random.key(seed)):
         latent = np.asarray(state.latent)
         noise = np.asarray(state.parameters["noise"])
         data_sd = np.sqrt(latent.var(axis=0) + np.mean(noise**2))
@@ -81,8 +81,6 @@ def run_sequence(sampler: seqgp.SequentialSampler, truth: Truth, seed: int) -> t
         )
         before.append(state)
         del before[:-2]
-
-    seqgp.run(sampler, truth.snapshots, key=jax.random.key(seed), callbacks=note)
     return steps, before[0]
 
 

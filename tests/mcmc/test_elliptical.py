@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from seqgp.latents.operators import Events
-from seqgp.mcmc.elliptical import Evaluation, elliptical_slice
+from seqgp.mcmc.elliptical import Evaluation, elliptical_slice, random_numbers
 
 CHAINS, UPDATES = 20_000, 40
 
@@ -29,13 +29,12 @@ def update(log_likelihood, mean=MEAN, root=ROOT):
     """One update of ``v ~ N(mean, root root') · exp(log_likelihood)``."""
 
     def step(key, v):
-        key_ellipse, key_slice = jax.random.split(key)
-
         def evaluate(centred):
             return Evaluation(log_likelihood(mean + centred), None, Events.none())
 
-        ellipse = root @ jax.random.normal(key_ellipse, v.shape)
-        moved, _, info = elliptical_slice(key_slice, v - mean, ellipse, evaluate(v - mean), evaluate)
+        white, uniform = random_numbers(key, len(v))
+        ellipse = root @ white
+        moved, _, info = elliptical_slice(uniform[0], v - mean, ellipse, evaluate(v - mean), evaluate)
         return mean + moved, info
 
     return step
@@ -128,7 +127,9 @@ def test_the_loop_ends_at_the_cap_and_counts_it(elsewhere):
         return Evaluation(jnp.full((), elsewhere), None, Events.none())
 
     here = Evaluation(jnp.zeros(()), None, Events.none())
-    moved, kept, info = elliptical_slice(jax.random.key(0), start, jnp.asarray(DATA), here, evaluate)
+    moved, kept, info = elliptical_slice(
+        random_numbers(jax.random.key(0), 0)[1][0], start, jnp.asarray(DATA), here, evaluate
+    )
     np.testing.assert_array_equal(moved, start)
     assert float(kept.log_density) == 0.0
     assert int(info.capped) == 1
@@ -142,6 +143,13 @@ def test_from_no_density_to_the_first_value_that_has_one():
     assert (values[:, 0] > 0).all()
 
 
+def test_numbers_of_a_slice_have_their_distributions():
+    white, uniform = random_numbers(jax.random.key(1), 20_000, 200)
+    assert stats.kstest(white, "norm").pvalue > 1e-4
+    assert stats.kstest(np.ravel(uniform), "uniform").pvalue > 1e-4
+    assert abs(np.corrcoef(white, np.ravel(uniform)[:20_000])[0, 1]) < 4 / 20_000**0.5
+
+
 def test_kept_evaluation_is_that_of_the_value():
     """What is cached belongs to the value that was accepted, or to the old one at the cap."""
 
@@ -152,7 +160,9 @@ def test_kept_evaluation_is_that_of_the_value():
     for cap in (0, 100):
         keys = jax.random.split(jax.random.key(cap), 50)
         value, kept, info = jax.vmap(
-            lambda key, cap=cap: elliptical_slice(key, start, jnp.asarray(MEAN), evaluate(start), evaluate, cap)
+            lambda key, cap=cap: elliptical_slice(
+                random_numbers(key, 0, max_shrinks=cap)[1][0], start, jnp.asarray(MEAN), evaluate(start), evaluate
+            )
         )(keys)
         np.testing.assert_allclose(kept.kept, value**3, atol=1e-12)
         np.testing.assert_allclose(kept.log_density, jax.vmap(gaussian)(value), atol=1e-12)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -57,15 +57,6 @@ class Triangular(NamedTuple):
     def covariance(self) -> Float[Array, "S S"]:
         """``root root'``."""
         return self.root @ self.root.T if self.square is None else self.square
-
-
-def without_squares(tree: Any) -> Any:
-    """The same roots, to be kept: the square of a triangular root serves whoever has just factored it."""
-
-    def bare(node):
-        return Triangular(node.root) if isinstance(node, Triangular) else node
-
-    return jax.tree.map(bare, tree, is_leaf=lambda node: isinstance(node, Triangular))
 
 
 class Kronecker(NamedTuple):

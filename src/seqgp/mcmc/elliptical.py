@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from seqgp.latents.operators import Events
@@ -54,13 +55,26 @@ class _Loop(NamedTuple):
     shrinks: Int[Array, ""]
 
 
+def random_numbers(
+    key: Key[Array, ""], normals: int, slices: int = 1, max_shrinks: int = MAX_SHRINKS
+) -> tuple[Float[Array, "normals"], Float[Array, "slices m"]]:
+    """The numbers of some slices, and normal ones for their ellipses, at once: calls of the generator are dear.
+
+    A slice takes one uniform number for its level, one for its first angle, and one a shrink.
+    """
+    numbers = max_shrinks + 3
+    least = np.nextafter(-1.0, 0.0)
+    symmetric = jax.random.uniform(key, (normals + slices * numbers,), float, minval=least, maxval=1.0)
+    white = np.sqrt(2.0) * jax.scipy.special.erfinv(symmetric[:normals])
+    return white, (0.5 * (1.0 + symmetric[normals:])).reshape(slices, numbers)
+
+
 def elliptical_slice(
-    key: Key[Array, ""],
+    uniform: Float[Array, "m"],
     current: Tree,
     ellipse: Tree,
     start: Evaluation,
     evaluate: Callable[[Tree], Evaluation],
-    max_shrinks: int = MAX_SHRINKS,
 ) -> tuple[Tree, Evaluation, SliceInfo]:
     """One update of ``v``, centred at zero.
 
@@ -68,18 +82,16 @@ def elliptical_slice(
     value is kept, and the event is counted.
 
     Args:
-        key: a random key.
+        uniform: a row of :func:`random_numbers`; the bracket may shrink as often as there are numbers.
         current: the centred value, a tree of arrays (a vector and its linear images, say).
         ellipse: a draw from ``N(0, C)``, in the same form: the root of ``C`` is the caller's.
         start: the evaluation of the current value.
         evaluate: the log density of a centred value, the Gaussian not counted.
-        max_shrinks: how often the bracket may shrink.
 
     Returns:
         The new centred value, its evaluation, and what the slice cost.
     """
-    # All random numbers at once: drawing them one by one in the loop would cost more than a cheap density.
-    uniform = jax.random.uniform(key, (max_shrinks + 3,), start.log_density.dtype)
+    max_shrinks = uniform.shape[0] - 3
     level = start.log_density + jnp.log(uniform[0])
     angle = 2 * jnp.pi * uniform[1]
 

@@ -6,12 +6,11 @@ the latent changes: ``exp(−½ |A − mu B|²) · N(z_mu)``, a few triangular s
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from seqgp.latents.operators import Events
-from seqgp.mcmc.elliptical import Evaluation, SliceInfo, elliptical_slice
+from seqgp.mcmc.elliptical import Evaluation, SliceInfo, elliptical_slice, random_numbers
 from seqgp.mcmc.target import Position, Target
 from seqgp.mcmc.whitened import whitened_shifted
 
@@ -20,11 +19,11 @@ def interweave_mean(key: Key[Array, ""], target: Target, position: Position) -> 
     """Move the mean while the level at every site stays where it is."""
     block = target.level
     assert block is not None
-    key_ellipse, key_slice = jax.random.split(key)
     root = target.root(position.place.conditional)
     level = position.sites + target.mean_level(position.z)
     centre = block.mean(position.z)
-    drawn = block.root @ jax.random.normal(key_ellipse, centre.shape, centre.dtype)
+    white, uniform = random_numbers(key, centre.shape[0])
+    drawn = block.root @ white
 
     def residual(mean, z):
         """What ``nu`` must whiten for the level to stay: affine in the mean and in ``z``."""
@@ -46,7 +45,7 @@ def interweave_mean(key: Key[Array, ""], target: Target, position: Position) -> 
 
     w = weights(now)
     start = Evaluation(-0.5 * w @ gram @ w, now, Events.none())
-    _, kept, info = elliptical_slice(key_slice, now[block.index] - centre, drawn, start, evaluate)
+    _, kept, info = elliptical_slice(uniform[0], now[block.index] - centre, drawn, start, evaluate)
     z = kept.kept
     nu = columns @ weights(z)
     sites = level - target.mean_level(z)

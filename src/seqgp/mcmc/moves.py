@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from seqgp.latents.operators import Events
-from seqgp.mcmc.elliptical import Evaluation, SliceInfo, elliptical_slice
+from seqgp.mcmc.elliptical import Evaluation, SliceInfo, elliptical_slice, random_numbers
 from seqgp.mcmc.gaussian import Block
 from seqgp.mcmc.target import Position, Target, position_at
 
@@ -34,12 +34,12 @@ def move_latent(key: Key[Array, ""], target: Target, position: Position, times: 
     are drawn at once: whatever the slices do, the chain stays in the span of where it was and what was drawn, and a
     slice works on a plane of that span. Points are formed for the last one alone.
     """
-    key_ellipses, key_slices = jax.random.split(key)
     chart, z = position.chart, position.z
     root = target.root(chart.place.conditional)
     centre = chart.centre()
     middle = chart.place.offset + root.apply(centre)
-    drawn = jax.random.normal(key_ellipses, (position.nu.shape[0], times), position.nu.dtype)
+    white, uniform = random_numbers(key, position.nu.shape[0] * times, times)
+    drawn = white.reshape(-1, times)
     drawn_nu = chart.centred_nu(drawn)
     here = Vectors(chart.coordinates(position.nu), position.nu - centre, position.sites - middle)
     span = jax.tree.map(
@@ -52,7 +52,7 @@ def move_latent(key: Key[Array, ""], target: Target, position: Position, times: 
 
     def update(carry, inputs):
         weights, evaluation = carry
-        key, ellipse = inputs
+        numbers, ellipse = inputs
         log_likelihood_at = on_plane(weights, ellipse)
         u, v = (jax.tree.map(lambda columns: columns @ w, span) for w in (weights, ellipse))  # noqa: B023
 
@@ -63,14 +63,13 @@ def move_latent(key: Key[Array, ""], target: Target, position: Position, times: 
                 log_likelihood + chart.log_weight(centre + nu, coordinates), log_likelihood, Events.none()
             )
 
-        point, evaluation, info = elliptical_slice(key, (one, zero), (zero, one), evaluation, evaluate)
+        point, evaluation, info = elliptical_slice(numbers, (one, zero), (zero, one), evaluation, evaluate)
         return (point[0] * weights + point[1] * ellipse, evaluation), info
 
     log_weight = chart.log_weight(position.nu, here.coordinates)
     start = Evaluation(position.log_likelihood + log_weight, position.log_likelihood, Events.none())
     basis = jnp.eye(times + 1, dtype=drawn.dtype)
-    keys = jax.random.split(key_slices, times)
-    (weights, evaluation), infos = jax.lax.scan(update, (basis[0], start), (keys, basis[1:]))
+    (weights, evaluation), infos = jax.lax.scan(update, (basis[0], start), (uniform, basis[1:]))
     moved = Position(z, centre + span.nu @ weights, middle + span.sites @ weights, chart, evaluation.kept)
     return moved, jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), infos)
 
@@ -97,10 +96,10 @@ def move_parameters(
         keep: what of a position passes through the slice, and is returned: each of its arrays is copied at every
             proposal.
     """
-    key_ellipse, key_slice = jax.random.split(key)
     coordinates = position.chart.coordinates(position.nu)
     centre = block.mean(position.z)
-    drawn = block.root @ jax.random.normal(key_ellipse, centre.shape, centre.dtype)
+    white, uniform = random_numbers(key, centre.shape[0])
+    drawn = block.root @ white
 
     def weigh(candidate: Position) -> Float[Array, ""]:
         weight = candidate.log_likelihood + candidate.chart.log_weight(candidate.nu, coordinates)
@@ -114,5 +113,5 @@ def move_parameters(
 
     start = Evaluation(weigh(position), keep(position), jax.tree.map(jnp.zeros_like, position.chart.events))
     current = position.z[block.index] - centre
-    _, kept, info = elliptical_slice(key_slice, current, drawn, start, evaluate)
+    _, kept, info = elliptical_slice(uniform[0], current, drawn, start, evaluate)
     return kept.kept, info

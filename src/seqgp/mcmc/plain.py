@@ -161,6 +161,9 @@ def repeated(move: Callable[[Key[Array, ""], Position], tuple[Position, Any]]) -
     """One move after the other: where the last one ended, and what all of them cost."""
 
     def moves(key, position, times):
+        if times == 1:
+            return move(key, position)
+
         def body(position, key):
             return move(key, position)
 

@@ -15,7 +15,7 @@ from seqgp.mcmc.elliptical import SliceInfo
 from seqgp.mcmc.moves import move_parameters
 from seqgp.mcmc.target import Position, Target, place_at
 from seqgp.mcmc.tilted import Quadratic, tilt
-from seqgp.mcmc.whitened import whitened
+from seqgp.mcmc.whitened import Whitened
 
 
 def move_kernel_with_surrogate(
@@ -46,6 +46,6 @@ def move_kernel_with_surrogate(
         block,
         lambda z: chart_of(place_at(target, z)),
         log_auxiliary,
-        keep=lambda candidate: candidate._replace(chart=whitened(candidate.place)),
+        keep=lambda candidate: candidate._replace(chart=Whitened(candidate.place)),
     )
     return moved, info

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from seqgp.latents.operators import Events, without_squares
+from seqgp.latents.operators import Events
 from seqgp.mcmc.target import Place, Target, place_at, shift_to
 
 
@@ -33,14 +33,9 @@ class Whitened(NamedTuple):
         return jnp.zeros((), nu.dtype)
 
 
-def whitened(place: Place) -> Whitened:
-    """The whitened coordinates at a place."""
-    return Whitened(place._replace(conditional=without_squares(place.conditional)))
-
-
 def whitened_at(target: Target, z: Float[Array, "d"]) -> Whitened:
     """The whitened coordinates at ``z``: factors a covariance matrix."""
-    return whitened(place_at(target, z))
+    return Whitened(place_at(target, z))
 
 
 def whitened_shifted(target: Target, chart: Whitened, z: Float[Array, "d"]) -> Whitened:

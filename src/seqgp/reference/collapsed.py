@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from seqgp.latents.operators import Events
-from seqgp.mcmc.elliptical import Evaluation, SliceInfo, elliptical_slice
+from seqgp.mcmc.elliptical import Evaluation, SliceInfo, elliptical_slice, random_numbers
 from seqgp.mcmc.gaussian import log_normal_density
 from seqgp.mcmc.student import Student
 from seqgp.models.errors import SamplerError
@@ -78,16 +78,16 @@ def _advance(model: Model, data: Stack, prior: Student, ellipse: Student, sizes:
 
     def slice_(carry, key):
         z, found = carry
-        key_width, key_ellipse, key_slice = jax.random.split(key, 3)
+        key_width, key_slice = jax.random.split(key)
 
         def evaluate(centred) -> Evaluation:
             found = density(ellipse.mean + centred)
             return Evaluation(weigh(ellipse.mean + centred, found), found, Events.none())
 
-        white = jax.random.normal(key_ellipse, z.shape, z.dtype)
+        white, uniform = random_numbers(key_slice, z.shape[0])
         drawn = ellipse.width(key_width, z) * (ellipse.root @ white)
         start = Evaluation(weigh(z, found), found, Events.none())
-        centred, at, info = elliptical_slice(key_slice, z - ellipse.mean, drawn, start, evaluate)
+        centred, at, info = elliptical_slice(uniform[0], z - ellipse.mean, drawn, start, evaluate)
         return (ellipse.mean + centred, at.kept), info
 
     def draw(carry, key):

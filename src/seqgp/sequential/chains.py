@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float, Key
 
 from seqgp.latents.linalg import cholesky
+from seqgp.mcmc.plain import repeated
 from seqgp.mcmc.target import Position, position_at
 from seqgp.models.model import Model
 from seqgp.models.types import Array
@@ -120,10 +121,8 @@ def _advance(setting: Setting, problem: Problem, tuning: Any, plan: Plan, keys, 
             if not plan.first:  # the target of an initial sample stays the same
                 position = updates.settle(key_settle, target, position, tuning)
 
-            def sweep(position, key):
-                return updates.sweep(key, target, position, tuning, plan.first)
-
-            position, infos = jax.lax.scan(sweep, position, jax.random.split(key_sweep, plan.thin))
+            sweep = repeated(lambda key, position: updates.sweep(key, target, position, tuning, plan.first))
+            position, infos = sweep(key_sweep, position, plan.thin)
             return position, (Draws(position.z, position.sites, position.log_likelihood), infos)
 
         keys = jax.random.split(key, plan.piece)
