@@ -48,7 +48,7 @@ def sampler_of(model: seqgp.Model, arguments: argparse.Namespace) -> seqgp.Seque
     if arguments.updates == "informed":
         updates = seqgp.Informed(sweeps=4, adapt=80)
         return seqgp.SequentialSampler(
-            model, draws=arguments.draws or 2600, chains=4, warmup=300, updates=updates, carry=arguments.carry
+            model, draws=arguments.draws or 2200, chains=4, warmup=300, updates=updates, carry=arguments.carry
         )
     return seqgp.SequentialSampler(
         model,
@@ -219,7 +219,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--updates", choices=("informed", "plain"), default="informed")
     parser.add_argument("--carry", choices=("joint", "paper"), default=None, help="joint with informed updates")
     parser.add_argument("--steps", type=int, default=12, help="times")
-    parser.add_argument("--draws", type=int, default=None, help="2600 with informed updates, 1000 with plain")
+    parser.add_argument("--draws", type=int, default=None, help="2200 with informed updates, 1000 with plain")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("out/option_prices"))
     arguments = parser.parse_args(argv)
