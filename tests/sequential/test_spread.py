@@ -71,7 +71,9 @@ def test_mutant_one_covariance_for_all_parameters(monkeypatch):
 def test_few_draws_make_little_of_nothing():
     """Draws that do not depend on the parameters, fewer than sites: covariances hardly follow."""
     rng = np.random.default_rng(5)
-    spread = spread_of(rng.normal(size=(15, 20)), np.ones(20, bool), rng.normal(size=(15, 6)))
+    draws = rng.normal(size=(15, 20))
+    spread = spread_of(draws, np.ones(20, bool), rng.normal(size=(15, 6)))
+    assert shrinkage_of(draws) > 0.5
     assert np.isfinite(spread.log_sd).all()
     assert max(np.abs(spread.low).max(), np.abs(spread.high).max()) < 0.7
 

@@ -17,8 +17,7 @@ from jaxtyping import Float, Key
 
 from seqgp.latents.linalg import cholesky
 from seqgp.mcmc.gaussian import Block, log_normal_density
-from seqgp.mcmc.moves import move_latent, move_parameters
-from seqgp.mcmc.plain import Move, SweepInfo, in_turn, repeated
+from seqgp.mcmc.moves import Move, SweepInfo, in_turn, move_latent, move_parameters, repeated
 from seqgp.mcmc.student import Student
 from seqgp.mcmc.target import Place, Position, Target, place_at, position_at, shift_to
 from seqgp.mcmc.tilted import Quadratic, Tilted, retilt, tilt

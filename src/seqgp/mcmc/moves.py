@@ -1,4 +1,6 @@
-"""The two moves of every sweep, in any chart: the latent at fixed parameters, and parameters at fixed coordinates.
+"""The two moves of every sweep, in any chart, and how a sweep is made of them.
+
+The latent moves at fixed parameters, and parameters at fixed coordinates of the latent.
 
 A chart gives coordinates ``c`` of the latent at one ``z``: ``nu = centre + linear(c)``. The target in ``(z, c)`` is
 ``N(z) · N(c; 0, I) · exp(log_likelihood + log_weight)``, where the weight corrects for what the chart assumes.
@@ -6,7 +8,7 @@ A chart gives coordinates ``c`` of the latent at one ``z``: ``nu = centre + line
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +19,9 @@ from seqgp.latents.operators import Events
 from seqgp.mcmc.elliptical import Evaluation, SliceInfo, elliptical_slice, random_numbers
 from seqgp.mcmc.gaussian import Block
 from seqgp.mcmc.target import Position, Target, position_at
+
+SweepInfo = dict[str, SliceInfo]
+Move = Callable[[Key[Array, ""], Position, int], tuple[Position, SliceInfo]]  # repeated that often
 
 
 class Vectors(NamedTuple):
@@ -115,3 +120,31 @@ def move_parameters(
     current = position.z[block.index] - centre
     _, kept, info = elliptical_slice(uniform[0], current, drawn, start, evaluate)
     return kept.kept, info
+
+
+def in_turn(
+    key: Key[Array, ""], position: Position, moves: dict[str, Move], order: Sequence[tuple[str, int]]
+) -> tuple[Position, SweepInfo]:
+    """Moves in a given order, each repeated: the position, and what each kind of move cost."""
+    info: SweepInfo = {}
+    for stage, (name, times) in zip(jax.random.split(key, len(order)), order):
+        if times:
+            position, spent = moves[name](stage, position, times)
+            info[name] = info[name] + spent if name in info else spent
+    return position, info
+
+
+def repeated(move: Callable[[Key[Array, ""], Position], tuple[Position, Any]]) -> Callable:
+    """One move after the other: where the last one ended, and what all of them cost."""
+
+    def moves(key, position, times):
+        if times == 1:
+            return move(key, position)
+
+        def body(position, key):
+            return move(key, position)
+
+        position, infos = jax.lax.scan(body, position, jax.random.split(key, times))
+        return position, jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), infos)
+
+    return moves

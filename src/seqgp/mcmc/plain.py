@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jaxtyping import Float, Key
 
 from seqgp.latents.operators import Events
 from seqgp.mcmc.elliptical import SliceInfo
 from seqgp.mcmc.gaussian import Block
 from seqgp.mcmc.interweaving import interweave_mean
-from seqgp.mcmc.moves import move_latent, move_parameters
+from seqgp.mcmc.moves import Move, SweepInfo, in_turn, move_latent, move_parameters, repeated
 from seqgp.mcmc.surrogate import move_kernel_with_surrogate
 from seqgp.mcmc.target import Position, Target, position_at
 from seqgp.mcmc.whitened import Whitened, whitened_at, whitened_shifted
 from seqgp.models.errors import SamplerError
 from seqgp.models.types import Array
-
-SweepInfo = dict[str, SliceInfo]
-Move = Callable[[Key[Array, ""], Position, int], tuple[Position, SliceInfo]]  # repeated that often
 
 
 class Sweeps(NamedTuple):
@@ -127,7 +122,10 @@ def move_mean(key: Key[Array, ""], target: Target, position: Position) -> tuple[
 
 
 def _move_without_kernel(key, target: Target, position: Position, block: Block) -> tuple[Position, SliceInfo]:
-    """A block of ``z`` that the covariance does not depend on: nothing is factored, and what was stays outside."""
+    """A block of ``z`` that the covariance does not depend on: nothing is factored, and what was stays outside.
+
+    So nothing can happen to a factorisation: the events of the old one, which the chart still tells, are not counted.
+    """
     chart = position.chart
     moved, info = move_parameters(
         key,
@@ -143,34 +141,6 @@ def _move_without_kernel(key, target: Target, position: Position, block: Block) 
 
 def _conditional(position: Position) -> Any:
     return position.chart.place.conditional
-
-
-def in_turn(
-    key: Key[Array, ""], position: Position, moves: dict[str, Move], order: Sequence[tuple[str, int]]
-) -> tuple[Position, SweepInfo]:
-    """Moves in a given order, each repeated: the position, and what each kind of move cost."""
-    info: SweepInfo = {}
-    for stage, (name, times) in zip(jax.random.split(key, len(order)), order):
-        if times:
-            position, spent = moves[name](stage, position, times)
-            info[name] = info[name] + spent if name in info else spent
-    return position, info
-
-
-def repeated(move: Callable[[Key[Array, ""], Position], tuple[Position, Any]]) -> Callable:
-    """One move after the other: where the last one ended, and what all of them cost."""
-
-    def moves(key, position, times):
-        if times == 1:
-            return move(key, position)
-
-        def body(position, key):
-            return move(key, position)
-
-        position, infos = jax.lax.scan(body, position, jax.random.split(key, times))
-        return position, jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), infos)
-
-    return moves
 
 
 def _as_sweeps(value: Any, name: str) -> Sweeps:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Key
 
 from seqgp.latents.linalg import cholesky
-from seqgp.mcmc.plain import repeated
+from seqgp.mcmc.moves import repeated
 from seqgp.mcmc.target import Position, position_at
 from seqgp.models.model import Model
 from seqgp.models.types import Array
