@@ -100,7 +100,7 @@ def compare(
     ]
 
 
-def _means_apart(state: seqgp.State, level: np.ndarray) -> float:
+def _means_apart(state: seqgp.SequentialState, level: np.ndarray) -> float:
     latent = np.asarray(state.latent)
     return float(np.sqrt(np.mean(((latent.mean(0) - level.mean(0)) / latent.std(0)) ** 2)))
 

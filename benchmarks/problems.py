@@ -20,7 +20,7 @@ class Start(NamedTuple):
     """A model after its first snapshot, and the snapshots that follow."""
 
     model: seqgp.Model
-    state: seqgp.State
+    state: seqgp.SequentialState
     following: list[seqgp.Snapshot]
     latent: Any
 
@@ -61,7 +61,7 @@ def step_of(start: Start, updates: Any = "plain", carry: Any = "paper", **settin
 class Rate(NamedTuple):
     """Draws of ours, and how many were effective."""
 
-    state: seqgp.State
+    state: seqgp.SequentialState
     ess: float  # the smallest over all parameters and latent values
     seconds: float  # of the draws kept, as for the peers
     everything: float  # with tuning, warm-up and diagnostics; not compilation

@@ -33,7 +33,7 @@ class Truth(NamedTuple):
     noise: float
 
 
-def concentration(u: Float[Array, "cells"]) -> Float[Array, "faces 2"]:
+def concentration(u: Float[Array, " cells"]) -> Float[Array, "faces 2"]:
     """The concentration at the inner faces of the cells, one column for each source."""
     cells = u.shape[0]
     conductance = jnp.exp(u) * cells**2
@@ -45,7 +45,7 @@ def concentration(u: Float[Array, "cells"]) -> Float[Array, "faces 2"]:
     return jax.lax.linalg.tridiagonal_solve(lower, diagonal, upper, source)
 
 
-def measured(u: Float[Array, "cells"]) -> Float[Array, "data"]:
+def measured(u: Float[Array, " cells"]) -> Float[Array, " data"]:
     """What the sensors see: for each source, the concentration interpolated to their places."""
     faces = jnp.arange(1, u.shape[0]) / u.shape[0]
     return jnp.concatenate([jnp.interp(sensors, faces, column) for column in concentration(u).T])

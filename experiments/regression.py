@@ -156,7 +156,7 @@ def half_plane(snapshot: seqgp.Snapshot) -> tuple[seqgp.Snapshot, np.ndarray, np
     return seqgp.Snapshot(snapshot.t, snapshot.x[left], snapshot.y[left]), snapshot.x[~left], snapshot.y[~left]
 
 
-def figure_4(sampler: seqgp.SequentialSampler, before: seqgp.State, snapshot: seqgp.Snapshot, seed: int):
+def figure_4(sampler: seqgp.SequentialSampler, before: Any, snapshot: seqgp.Snapshot, seed: int):
     """Cumulative predictive log likelihood of the held-out half, with and without the past."""
     training, x_test, y_test = half_plane(snapshot)
     key = jax.random.key(seed + 1)

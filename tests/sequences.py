@@ -4,7 +4,7 @@ import numpy as np
 
 import seqgp
 import small
-from seqgp.sequential import engine
+from seqgp.runtime import engine
 
 TIME, SPACE, SCALE, MEAN, NOISE = 1.3, 0.7, 1.2, 0.4, 0.8
 

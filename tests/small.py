@@ -8,9 +8,10 @@ from seqgp.latents.dense import Dense
 from seqgp.latents.protocol import Observe
 from seqgp.mcmc.target import position_at
 from seqgp.mcmc.whitened import whitened_at
-from seqgp.sequential.carry import Carried, PaperCarry
-from seqgp.sequential.observed import Observed
-from seqgp.sequential.problem import Problem, assemble, target_of
+from seqgp.sequential.carry import PaperCarry
+from seqgp.target.carry import Carried
+from seqgp.target.observed import Observed
+from seqgp.target.problem import Problem, assemble, target_of
 
 X = np.array([[0.0], [0.4], [1.1]])
 TIMES = np.array([0.0, 0.5])

@@ -9,7 +9,8 @@ from seqgp import plots
 from seqgp.io.checks import Check
 from seqgp.io.history import History, Moment
 from seqgp.io.summary import Summary
-from seqgp.sequential.state import Info, Window
+from seqgp.samplers.info import Info
+from seqgp.target.carry import Window
 
 
 def info(step):
@@ -75,7 +76,9 @@ def test_names_are_escaped_and_dates_are_dates():
 def test_a_run_in_memory():
     rng = np.random.default_rng(1)
     window = Window(np.zeros(1), np.zeros((1, 3, 2)), np.ones((1, 3), bool), rng.random((9, 1, 3)))
-    state = seqgp.State(0.0, 1, rng.random((9, 3)), {"noise": rng.random(9)}, rng.random((9, 1)), window, None, "")
+    state = seqgp.SequentialState(
+        0.0, 1, rng.random((9, 3)), {"noise": rng.random(9)}, rng.random((9, 1)), window, None, ""
+    )
     snapshot = seqgp.Snapshot(0.0, rng.random((3, 2)), rng.random(3))
     run = seqgp.Run(state, [info(1)], snapshot, model())
     assert plots.field(run).data[1].type == "scatter"

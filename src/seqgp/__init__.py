@@ -5,6 +5,8 @@ from seqgp.evaluate.predict import Prediction, predict
 from seqgp.evaluate.prequential import drift_alarm, prequential
 from seqgp.evaluate.replicate import Replicates, replicate
 from seqgp.evaluate.simulate import simulate
+from seqgp.full.sampler import FullSampler
+from seqgp.full.stacked import FullState
 from seqgp.io.arviz import to_datatree
 from seqgp.io.errors import StoreError, TableError
 from seqgp.io.run import Run, run
@@ -29,11 +31,11 @@ from seqgp.models.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, S
 from seqgp.models.model import Model
 from seqgp.models.priors import ScaledSigmoid, inverse_softplus
 from seqgp.models.snapshot import Snapshot
-from seqgp.reference.full import FullSampler
-from seqgp.reference.stacked import FullState
+from seqgp.samplers.info import Info
+from seqgp.samplers.protocol import Sampler, State
+from seqgp.samplers.run import steps
 from seqgp.sequential.map import MapEstimate, find_map
-from seqgp.sequential.run import steps
 from seqgp.sequential.sampler import SequentialSampler
-from seqgp.sequential.state import Info, State
+from seqgp.sequential.state import SequentialState
 
 __version__ = "0.1.0"

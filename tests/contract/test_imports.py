@@ -9,15 +9,30 @@ import seqgp
 
 SOURCE = Path(seqgp.__file__).parent
 
-ALLOWED = {
-    "models": set(),
-    "latents": {"models"},
-    "mcmc": {"latents", "models"},
-    "sequential": {"mcmc", "latents", "models"},
-    "reference": {"sequential", "mcmc", "latents", "models"},
-    "evaluate": {"reference", "sequential", "mcmc", "latents", "models"},
-    "io": {"evaluate", "reference", "sequential", "mcmc", "latents", "models"},
-}
+BELOW = [  # each room may import those before it
+    (
+        "models",
+        "linalg",
+        "runtime",
+    ),
+    ("samplers",),
+    ("latents",),
+    ("mcmc",),
+    ("target",),
+    (
+        "chains",
+        "filtering",
+    ),
+    (
+        "sequential",
+        "online",
+    ),
+    ("full",),
+    ("reference",),
+    ("evaluate",),
+    ("io",),
+]
+ALLOWED = {room: set().union(*BELOW[:i]) for i, rooms in enumerate(BELOW) for room in rooms}
 
 
 def imported(path: Path) -> set[str]:

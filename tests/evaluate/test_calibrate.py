@@ -9,7 +9,7 @@ from scipy.stats import chi2
 import seqgp
 from seqgp.evaluate.simulate import default_design
 from seqgp.evaluate.uniformity import bins_for, chi_square, holm
-from seqgp.reference.stacked import FullState
+from seqgp.full.stacked import FullState
 
 
 def model(likelihood=None):

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from seqgp.latents.linalg import solve_lower
 from seqgp.latents.operators import Kronecker, Triangular, root_with_jitter
+from seqgp.linalg.factor import solve_lower
 
 RNG = np.random.default_rng(0)
 

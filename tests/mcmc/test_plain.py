@@ -1,5 +1,6 @@
 """The paper's set of updates as a whole."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 import seqgp
 import small
 from geweke import BOUND, largest_score, standard_form
-from seqgp.mcmc.plain import Plain, PlainTuning, Sweeps
+from seqgp.latents.operators import Events
+from seqgp.mcmc.plain import Plain, PlainTuning, Sweeps, move_mean
 
 TUNING = PlainTuning(np.array([2.0, 1.0, 4.0]))
 
@@ -34,6 +36,18 @@ def test_what_each_update_cost_is_counted():
     counts = {name: int(slices.updates) for name, slices in info.items()}
     assert counts == {"latent": 6, "kernel": 1, "mean": 4, "likelihood": 1}
     assert all(int(slices.evaluations) >= int(slices.updates) for slices in info.values())
+
+
+def test_what_happened_to_an_old_factorisation_is_counted_once():
+    """Mean and noise move without a factorisation: that the last one raised its jitter is no news of theirs."""
+    target = small.target(np.array([0.8, 1.1, -0.2]))
+    start = small.position(target, jnp.asarray(small.MEAN), jnp.zeros(3))
+    raised = Events(jnp.zeros((), int), jnp.ones((), int))
+    start = eqx.tree_at(lambda position: position.chart.place.conditional.events, start, raised)
+    moved, info = move_mean(jax.random.key(0), target, start)
+    assert int(info.evaluations) > 0
+    assert int(info.events.jitter_raised) == 0
+    assert jax.tree.structure(moved) == jax.tree.structure(start)
 
 
 @pytest.mark.parametrize("start", ["prior", "warm"])

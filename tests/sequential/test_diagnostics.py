@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from arviz_stats.base import array_stats
 
-from seqgp.sequential.diagnostics import TAILS, diagnose
+from seqgp.chains.diagnostics import TAILS, diagnose
 
 NAMES = ["a", "b", "c", "d"]
 

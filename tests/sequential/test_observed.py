@@ -6,7 +6,7 @@ import pytest
 
 import seqgp
 from seqgp.latents.protocol import Observe
-from seqgp.sequential.observed import observed_from
+from seqgp.target.observed import observed_from
 from sequences import KNOWN, snapshots
 
 RNG = np.random.default_rng(0)

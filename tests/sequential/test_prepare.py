@@ -7,11 +7,11 @@ import pytest
 
 import seqgp
 from seqgp.latents.dense import Dense
-from seqgp.sequential.engine import compiled
-from seqgp.sequential.observed import observed_from, padded_size
-from seqgp.sequential.prepare import first_window, step_sites, widen_window
+from seqgp.runtime.engine import compiled
 from seqgp.sequential.settings import divisor_near
-from seqgp.sequential.state import State
+from seqgp.sequential.state import SequentialState
+from seqgp.target.observed import observed_from, padded_size
+from seqgp.target.prepare import first_window, step_sites, widen_window
 from sequences import KNOWN, snapshots
 
 WHOLE = seqgp.Model(
@@ -70,7 +70,7 @@ def test_a_window_grows_and_shrinks_by_padding_only():
 @pytest.mark.parametrize("n", [2, 4, 9])
 def test_sites_and_window_have_the_same_number(model, n):
     found, _, f = window(2, 4)
-    state = State(0.0, 1, f, {}, jnp.zeros((6, 0)), found, Dense(), "")
+    state = SequentialState(0.0, 1, f, {}, jnp.zeros((6, 0)), found, Dense(), "")
     snapshot = snapshots([n], times=[9.0])[0]
     sites, wide, size = step_sites(model, state, snapshot)
     assert len(sites.x) == len(sites.mask) == wide.x.shape[1] == wide.f.shape[2]

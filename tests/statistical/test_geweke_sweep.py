@@ -7,13 +7,13 @@ import pytest
 
 import seqgp
 from geweke import BOUND, largest_score
+from seqgp.full.stacked import stacked_problem
 from seqgp.mcmc.informed import InformedTuning, Surrogate
 from seqgp.mcmc.plain import PlainTuning
 from seqgp.mcmc.student import Student
 from seqgp.mcmc.target import position_at
-from seqgp.reference.stacked import stacked_problem
 from seqgp.sequential.carry import PaperCarry
-from seqgp.sequential.problem import assemble, target_of
+from seqgp.target.problem import assemble, target_of
 
 SIZES = (2, 1)
 SITES = 2 * max(SIZES)  # the second snapshot is padded

@@ -17,7 +17,7 @@ from seqgp.io.run import Run, run
 from seqgp.io.store import Store
 from seqgp.io.tables import READERS, Columns, Labelled, first_date, snapshots_from
 from seqgp.models.errors import SeqgpError
-from seqgp.sequential.prepare import check_snapshot
+from seqgp.samplers.checks import check_snapshot
 
 FEWEST_ROWS = 2
 PARTS = (".part", ".partial", ".tmp", ".crdownload")

@@ -15,8 +15,8 @@ from seqgp.evaluate.prequential import drift_alarm, prequential
 from seqgp.models.errors import SeqgpError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.sequential.observed import pad_rows, padded_size
-from seqgp.sequential.state import State
+from seqgp.samplers.protocol import State
+from seqgp.target.observed import pad_rows, padded_size
 
 DRAWS = 200  # predicted; scores of one snapshot need no more
 MEMORY = 20  # steps that the drift alarm looks back
@@ -42,23 +42,13 @@ class Forecaster:
             return {}, ()
         x, y, context = _padded(self._model, snapshot)
         try:
-            prediction = predict(key, self._model, _thinned(state), x, t=snapshot.t, context=context)
+            prediction = predict(key, self._model, state.thinned(DRAWS), x, t=snapshot.t, context=context)
             scores = prequential(np.asarray(prediction.y), y, float(prediction.log_score(y)))
         except (SeqgpError, NotImplementedError):
             return {}, ()  # what is wrong with the snapshot, the step itself will say; and some data cannot be drawn
         self._recent.append(scores)
         drift = drift_alarm(self._recent)
         return scores, (drift.message,) if drift.alarm else ()
-
-
-def _thinned(state: State) -> State:
-    """A state of few draws, evenly chosen."""
-    if state.draws <= DRAWS:
-        return state
-    chosen = np.linspace(0, state.draws - 1, DRAWS).astype(int)
-    window = state.window._replace(f=state.window.f[chosen])
-    parameters = {name: values[chosen] for name, values in state.parameters.items()}
-    return state._replace(z=state.z[chosen], latent=state.latent[chosen], parameters=parameters, window=window)
 
 
 def _padded(model: Model, snapshot: Snapshot) -> tuple[np.ndarray, np.ndarray, Any]:

@@ -18,19 +18,18 @@ from jaxtyping import Array, Int, Key
 
 from seqgp.evaluate.simulate import Simulation, check_sampling, default_design, simulate
 from seqgp.evaluate.uniformity import RANKS, chi_square, holm, plot_ranks
-from seqgp.latents.linalg import solve_lower
+from seqgp.full.stacked import check_snapshots
 from seqgp.latents.operators import root_with_jitter
 from seqgp.latents.protocol import Observe
+from seqgp.linalg.factor import solve_lower
 from seqgp.mcmc.gaussian import log_normal_density
 from seqgp.models.errors import ModelError, SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.reference.marginal import covariance, distances
-from seqgp.reference.stacked import check_snapshots
-from seqgp.sequential.engine import compiled, in_threads
-from seqgp.sequential.observed import observed_from
-from seqgp.sequential.prepare import require_x64
-from seqgp.sequential.settings import positive
+from seqgp.runtime.engine import compiled, in_threads
+from seqgp.samplers.checks import positive, require_x64
+from seqgp.target.observed import observed_from
 
 DRAWS = RANKS - 1
 FEWEST = 20
@@ -47,10 +46,10 @@ class Failure(NamedTuple):
 class Calibration(NamedTuple):
     """The ranks of all test quantities, and whether they are uniform."""
 
-    ranks: dict[str, Int[np.ndarray, "simulations"]]  # 0, …, 99, of the simulations that did not fail
+    ranks: dict[str, Int[np.ndarray, " simulations"]]  # 0, …, 99, of the simulations that did not fail
     p_values: dict[str, float]  # of a chi-square test
     corrected: dict[str, float]  # by Holm, over the quantities
-    seeds: Int[np.ndarray, "simulations"]  # simulate(jax.random.key(seed), …) gives the data again
+    seeds: Int[np.ndarray, " simulations"]  # simulate(jax.random.key(seed), …) gives the data again
     failures: tuple[Failure, ...]
     ess: np.ndarray  # the smallest effective sample size of each simulation
 

@@ -21,7 +21,7 @@ STATISTICS = ("location", "spread")
 
 
 def prequential(
-    draws: Float[np.ndarray, "draws *data"], y: Float[np.ndarray, "*data"], log_score: float | None = None
+    draws: Float[np.ndarray, " draws *data"], y: Float[np.ndarray, "*data"], log_score: float | None = None
 ) -> dict[str, float]:
     """The scores of a snapshot that was predicted: plain numbers, for ``Info.scores``.
 
@@ -52,7 +52,7 @@ def prequential(
     return found if log_score is None else found | {"log_score": float(log_score)}
 
 
-def snapshot_transforms(draws: Float[np.ndarray, "draws n"], y: Float[np.ndarray, "n"]) -> tuple[float, float]:
+def snapshot_transforms(draws: Float[np.ndarray, "draws n"], y: Float[np.ndarray, " n"]) -> tuple[float, float]:
     """Probability integral transforms of two functions of a whole snapshot, among the same of predicted snapshots.
 
     The mean of the standardised values tells of a bias that its elements share, their mean square of a spread that is

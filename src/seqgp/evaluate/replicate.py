@@ -15,9 +15,9 @@ from jaxtyping import Array, Float, Key
 
 from seqgp.models.errors import SamplerError
 from seqgp.models.snapshot import Snapshot
-from seqgp.sequential.run import steps
-from seqgp.sequential.sampler import SequentialSampler
-from seqgp.sequential.settings import positive
+from seqgp.samplers.checks import positive
+from seqgp.samplers.protocol import Sampler
+from seqgp.samplers.run import steps
 
 
 class Replicates(NamedTuple):
@@ -29,7 +29,7 @@ class Replicates(NamedTuple):
     z_sd: Float[np.ndarray, "replicates T d"]
     latent_mean: tuple[Float[np.ndarray, "replicates N"], ...]  # one per time
     latent_sd: tuple[Float[np.ndarray, "replicates N"], ...]
-    reported: Float[np.ndarray, "T"]  # the smallest effective sample size that the steps themselves report
+    reported: Float[np.ndarray, " T"]  # the smallest effective sample size that the steps themselves report
 
     @property
     def mcse(self) -> Float[np.ndarray, "T d"]:
@@ -37,7 +37,7 @@ class Replicates(NamedTuple):
         return self.z_mean.std(axis=0, ddof=1)
 
     @property
-    def latent_mcse(self) -> tuple[Float[np.ndarray, "N"], ...]:
+    def latent_mcse(self) -> tuple[Float[np.ndarray, " N"], ...]:
         """The standard error of one run's posterior mean of the latent, one array per time."""
         return tuple(mean.std(axis=0, ddof=1) for mean in self.latent_mean)
 
@@ -47,7 +47,7 @@ class Replicates(NamedTuple):
         return _effective(self.z_mean, self.z_sd)
 
     @property
-    def latent_ess(self) -> Float[np.ndarray, "T"]:
+    def latent_ess(self) -> Float[np.ndarray, " T"]:
         """The same for the latent: pooled over its values, which a few replicates could not tell apart."""
         pairs = zip(self.latent_mean, self.latent_sd)
         return np.array([np.mean(sd**2) / np.mean(np.var(mean, axis=0, ddof=1)) for mean, sd in pairs])
@@ -58,7 +58,7 @@ def _effective(mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
 
 
 def replicate(
-    sampler: SequentialSampler,
+    sampler: Sampler,
     snapshots: Sequence[Snapshot],
     replicates: int = 8,
     *,

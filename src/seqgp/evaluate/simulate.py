@@ -16,7 +16,7 @@ from seqgp.models.errors import ModelError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.reference.marginal import covariance, distances
-from seqgp.sequential.engine import compiled
+from seqgp.runtime.engine import compiled
 
 
 class Simulation(NamedTuple):

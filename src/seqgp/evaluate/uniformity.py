@@ -17,7 +17,7 @@ def bins_for(simulations: int) -> int:
     return max(b for b in range(2, MOST_BINS + 1) if RANKS % b == 0 and simulations >= 5 * b)
 
 
-def chi_square(ranks: Int[np.ndarray, "simulations"]) -> float:
+def chi_square(ranks: Int[np.ndarray, " simulations"]) -> float:
     """The p-value of Pearson's test that ranks are uniform."""
     bins = bins_for(len(ranks))
     counts = np.bincount(ranks * bins // RANKS, minlength=bins)
@@ -35,7 +35,7 @@ def holm(p_values: dict[str, float]) -> dict[str, float]:
     return {name: corrected[name] for name in p_values}
 
 
-def transforms(ranks: Int[np.ndarray, "simulations"], seed: int = 0) -> Float[np.ndarray, "simulations"]:
+def transforms(ranks: Int[np.ndarray, " simulations"], seed: int = 0) -> Float[np.ndarray, " simulations"]:
     """Ranks spread evenly over the unit interval."""
     return (ranks + np.random.default_rng(seed).random(len(ranks))) / RANKS
 

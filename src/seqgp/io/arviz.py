@@ -17,7 +17,8 @@ from seqgp.io.step import labels_of
 from seqgp.io.store import Store
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.sequential.state import Info, State
+from seqgp.samplers.info import Info
+from seqgp.samplers.protocol import State
 
 PREDICTIVE_SEED = 0  # of the replicated data: the same run gives the same tree
 

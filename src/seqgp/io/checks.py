@@ -11,7 +11,6 @@ import numpy as np
 from seqgp.evaluate.predict import predict
 from seqgp.io.store import Store
 from seqgp.models.model import Model
-from seqgp.sequential.state import State
 
 DRAWS = 200  # of each forecast, evenly spread over those there are
 PIT_SEED = 0
@@ -46,7 +45,7 @@ def forecast_checks(store: Store, model: Model | None = None, last: int = 30) ->
         if not before.whole or np.isnan(snapshot.y).all():
             continue
         key = jax.random.fold_in(jax.random.key(PIT_SEED), after.number)
-        state = thinned(before.state, DRAWS)
+        state = before.state.thinned(DRAWS)
         prediction = predict(key, model, state, snapshot.x, snapshot.t, snapshot.context)
         seen = int((~np.isnan(snapshot.y)).sum())
         checks.append(
@@ -60,16 +59,3 @@ def forecast_checks(store: Store, model: Model | None = None, last: int = 30) ->
             )
         )
     return checks
-
-
-def thinned(state: State, draws: int) -> State:
-    """A state with fewer draws, evenly spread over those there are."""
-    if state.draws <= draws:
-        return state
-    chosen = np.linspace(0, state.draws - 1, draws).round().astype(int)
-    return state._replace(
-        latent=np.asarray(state.latent)[chosen],
-        parameters={name: np.asarray(values)[chosen] for name, values in state.parameters.items()},
-        z=np.asarray(state.z)[chosen],
-        window=state.window._replace(f=np.asarray(state.window.f)[chosen]),
-    )

@@ -12,7 +12,7 @@ from seqgp.io.step import labels_of
 from seqgp.io.store import Store
 from seqgp.io.summary import Summary, flat_parameters, summarise
 from seqgp.io.tables import UNITS
-from seqgp.sequential.state import Info
+from seqgp.samplers.info import Info
 
 
 class Moment(NamedTuple):

@@ -20,7 +20,7 @@ from seqgp.io.errors import DamagedError, StoreError
 from seqgp.io.files import write_json
 from seqgp.io.specification import ModelSpec, specify
 from seqgp.models.model import Model, describe
-from seqgp.sequential.sampler import SequentialSampler
+from seqgp.samplers.protocol import Sampler
 
 NAME = "manifest.json"
 FORMAT = 1  # raised whenever a file of a run changes its meaning; MIGRATIONS brings older ones up to it
@@ -51,7 +51,7 @@ class Manifest(NamedTuple):
         return None if self.specification is None else ModelSpec.model_validate(self.specification).build()
 
 
-def new_manifest(sampler: SequentialSampler, key: Any, configuration: dict[str, Any] | None) -> Manifest:
+def new_manifest(sampler: Sampler, key: Any, configuration: dict[str, Any] | None) -> Manifest:
     """The manifest of a run that begins."""
     return Manifest(
         format=FORMAT,
@@ -99,7 +99,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise DamagedError(f"{path}: not the manifest of a run ({error}); restore it from a backup") from error
 
 
-def check_same(folder: Path, manifest: Manifest, sampler: SequentialSampler, key: Any) -> None:
+def check_same(folder: Path, manifest: Manifest, sampler: Sampler, key: Any) -> None:
     """Raise, saying what differs, unless a run can be continued with this sampler and key."""
     found = {"model": sampler.model.fingerprint(), "sampler": _settings(sampler)}
     for what, now in found.items():
@@ -123,7 +123,7 @@ def _versions() -> dict[str, str]:
     return found | {"python": platform.python_version()}
 
 
-def _settings(sampler: SequentialSampler) -> dict[str, str]:
+def _settings(sampler: Sampler) -> dict[str, str]:
     others = {name: value for name, value in vars(sampler).items() if name not in ("model", "fingerprint")}
     return {name: describe(value) for name, value in others.items() if not name.startswith("_")}
 

@@ -14,10 +14,10 @@ from seqgp.io.store import Store, Writer
 from seqgp.models.errors import DataError, SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.sequential import run as loop
-from seqgp.sequential.run import Callback
-from seqgp.sequential.sampler import SequentialSampler
-from seqgp.sequential.state import Info, State
+from seqgp.samplers import run as loop
+from seqgp.samplers.info import Info
+from seqgp.samplers.protocol import Sampler, State
+from seqgp.samplers.run import Callback
 
 
 class Run(NamedTuple):
@@ -45,7 +45,7 @@ class Run(NamedTuple):
 
 
 def run(
-    sampler: SequentialSampler,
+    sampler: Sampler,
     snapshots: Iterable[Snapshot],
     key: Key[Array, ""] | None = None,
     state: State | None = None,

@@ -18,7 +18,9 @@ from seqgp.io.errors import DamagedError, StoreError
 from seqgp.latents.dense import Dense
 from seqgp.latents.grid import Grid, SharedGrid
 from seqgp.latents.knots import KnotGrid, Knots
-from seqgp.sequential.state import Info, State, UpdateInfo, Window
+from seqgp.samplers.info import Info, UpdateInfo
+from seqgp.sequential.state import SequentialState
+from seqgp.target.carry import Window
 
 Arrays = dict[str, np.ndarray]
 
@@ -134,4 +136,5 @@ def _is_named_tuple(cls: type) -> bool:
     return issubclass(cls, tuple) and hasattr(cls, "_fields")
 
 
-register(State, Window, Info, UpdateInfo, Dense, Grid, SharedGrid, Knots, KnotGrid)
+register(SequentialState, Window, Info, UpdateInfo, Dense, Grid, SharedGrid, Knots, KnotGrid)
+_classes["State"] = SequentialState  # its name in runs written by version 0.1

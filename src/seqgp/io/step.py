@@ -16,7 +16,8 @@ from seqgp.io.manifest import FORMAT, Manifest
 from seqgp.io.serialise import Arrays, decode, encode
 from seqgp.io.summary import Summary, summarise
 from seqgp.models.snapshot import Snapshot
-from seqgp.sequential.state import Info, State
+from seqgp.samplers.info import Info
+from seqgp.samplers.protocol import State
 
 
 class Step:

@@ -16,8 +16,8 @@ from seqgp.io.step import Step, write_step
 from seqgp.models.errors import DataError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.sequential.sampler import SequentialSampler
-from seqgp.sequential.state import Info, State
+from seqgp.samplers.info import Info
+from seqgp.samplers.protocol import Sampler, State
 
 STEPS, BROKEN = "steps", "broken"
 
@@ -112,7 +112,7 @@ class Store:
     @contextlib.contextmanager
     def writing(
         self,
-        sampler: SequentialSampler,
+        sampler: Sampler,
         key: Any = None,
         keep: int | None = None,
         configuration: dict[str, Any] | None = None,
@@ -160,7 +160,7 @@ class Store:
                 shutil.move(path, _unused(self.path / BROKEN / path.name))
         return found
 
-    def _begin(self, sampler: SequentialSampler, key: Any, configuration: dict[str, Any] | None) -> None:
+    def _begin(self, sampler: Sampler, key: Any, configuration: dict[str, Any] | None) -> None:
         if self.exists:
             check_same(self.path, self.manifest, sampler, key)
             return

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from seqgp.sequential.state import State
+from seqgp.samplers.protocol import State
 
 PROBABILITIES = (0.025, 0.25, 0.5, 0.75, 0.975)
 STATISTICS = ("mean", "sd", "2.5%", "25%", "50%", "75%", "97.5%")
@@ -19,7 +19,7 @@ class Summary(NamedTuple):
     latent: Float[np.ndarray, "statistics N"]  # of the level at the snapshot's inputs
     parameters: dict[str, np.ndarray]  # (statistics,) or (statistics, entries), in natural units
 
-    def row(self, statistic: str) -> Float[np.ndarray, "N"]:
+    def row(self, statistic: str) -> Float[np.ndarray, " N"]:
         """One statistic of the latent by its name."""
         return self.latent[STATISTICS.index(statistic)]
 

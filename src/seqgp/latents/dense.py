@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from seqgp.latents.linalg import solve_lower
 from seqgp.latents.operators import Events, Triangular, root_with_jitter
 from seqgp.latents.protocol import Observe, Sites
+from seqgp.linalg.factor import solve_lower
 from seqgp.models.kernels import Parameters, Separable, within
 
 
@@ -20,7 +20,7 @@ class DenseGeometry(NamedTuple):
 
     time: Any
     space: Any
-    mask: Bool[Array, "n"]
+    mask: Bool[Array, " n"]
     blocks: int
     present: int
 
@@ -38,7 +38,7 @@ class DenseConditional(NamedTuple):
         """The number of sites of the present."""
         return self.cross.shape[0]
 
-    def mean(self, window: Float[Array, "tau S"]) -> Float[Array, "S"]:
+    def mean(self, window: Float[Array, "tau S"]) -> Float[Array, " S"]:
         """The mean of the present given the window."""
         return self.mean_columns(window.reshape(-1))
 
@@ -50,7 +50,7 @@ class DenseConditional(NamedTuple):
             return solve_lower(self.window, self.cross.T, transpose=True).T @ window
         return self.cross @ solve_lower(self.window, window)
 
-    def mean_transpose(self, v: Float[Array, "S *k"]) -> Float[Array, "n *k"]:
+    def mean_transpose(self, v: Float[Array, " S *k"]) -> Float[Array, " n *k"]:
         """The transpose of the map from the window to the mean."""
         return solve_lower(self.window, self.cross.T @ v, transpose=True)
 

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from seqgp.latents.linalg import cholesky, solve_lower
 from seqgp.latents.operators import Events, Kronecker, root_with_jitter
 from seqgp.latents.protocol import Observe, Sites
+from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.models.errors import DataError
 from seqgp.models.kernels import Parameters, Separable, within
 
@@ -22,26 +22,26 @@ class GridGeometry(NamedTuple):
 
     time: Any
     space: tuple[Any, ...]
-    known: Bool[Array, "tau"]
+    known: Bool[Array, " tau"]
 
 
 class GridConditional(NamedTuple):
     """``m_t = Σ w_s f_s`` and ``L_t = √c · scale · chol(K_space)``."""
 
     root: Kronecker
-    weights: Float[Array, "tau"]
+    weights: Float[Array, " tau"]
     events: Events
 
-    def mean(self, window: Float[Array, "tau S"]) -> Float[Array, "S"]:
+    def mean(self, window: Float[Array, "tau S"]) -> Float[Array, " S"]:
         """The mean of the present given the window."""
         return self.weights @ window
 
-    def mean_columns(self, window: Float[Array, "n *k"]) -> Float[Array, "S *k"]:
+    def mean_columns(self, window: Float[Array, " n *k"]) -> Float[Array, " S *k"]:
         """The same for stacked windows, one in each column."""
         blocks = window.reshape(self.weights.shape[0], self.sites, *window.shape[1:])
         return jnp.tensordot(self.weights, blocks, axes=1)
 
-    def mean_transpose(self, v: Float[Array, "S *k"]) -> Float[Array, "n *k"]:
+    def mean_transpose(self, v: Float[Array, " S *k"]) -> Float[Array, " n *k"]:
         """The transpose of the map from the window to the mean."""
         return jnp.tensordot(self.weights, v, axes=0).reshape(-1, *v.shape[1:])
 

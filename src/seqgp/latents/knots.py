@@ -133,14 +133,14 @@ class KnotGrid(SharedInputs):
         return {"represented": share}, [f"knots represent only {share:.4f} of the prior variance at the data; {remedy}"]
 
 
-def chebyshev_nodes(low: float, high: float, n: int) -> Float[np.ndarray, "n"]:
+def chebyshev_nodes(low: float, high: float, n: int) -> Float[np.ndarray, " n"]:
     """The zeros of a Chebyshev polynomial on the interval, in increasing order."""
     unit = np.sin(np.pi * (2 * np.arange(n) - (n - 1)) / (2 * n))
     return 0.5 * (low + high) + 0.5 * (high - low) * unit
 
 
 def interpolation_matrix(
-    lines: Sequence[Float[np.ndarray, "m"]], x: Float[np.ndarray, "N D"], interpolation: str
+    lines: Sequence[Float[np.ndarray, " m"]], x: Float[np.ndarray, "N D"], interpolation: str
 ) -> Float[np.ndarray, "N M"]:
     """``W(x)``: from values on the product grid to values at ``x``; every row sums to one."""
     along = _barycentric if interpolation == "chebyshev" else _local_cubic

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float, Int
 
-from seqgp.latents.linalg import cholesky, solve_lower
+from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.models.types import Array
 
 

@@ -20,23 +20,23 @@ from seqgp.models.types import Array
 class Root(Protocol):
     """A square root of the covariance of the sites: those of the present, after those of the window if it moves."""
 
-    def apply(self, v: Float[Array, "n *k"]) -> Float[Array, "n *k"]:
+    def apply(self, v: Float[Array, " n *k"]) -> Float[Array, " n *k"]:
         """The root times ``v``."""
         ...
 
-    def solve(self, v: Float[Array, "n *k"]) -> Float[Array, "n *k"]:
+    def solve(self, v: Float[Array, " n *k"]) -> Float[Array, " n *k"]:
         """The inverse of the root times ``v``."""
         ...
 
-    def pull(self, v: Float[Array, "S *k"]) -> Float[Array, "n *k"]:
+    def pull(self, v: Float[Array, " S *k"]) -> Float[Array, " n *k"]:
         """The transpose of the root times ``v``, which lives on the sites of the present (zero on the window's)."""
         ...
 
-    def pull_diagonal(self, d: Float[Array, "S"]) -> Float[Array, "n S"]:
+    def pull_diagonal(self, d: Float[Array, " S"]) -> Float[Array, "n S"]:
         """``pull`` of a diagonal matrix."""
         ...
 
-    def gram_diagonal(self, d: Float[Array, "S"]) -> Float[Array, "S S"]:
+    def gram_diagonal(self, d: Float[Array, " S"]) -> Float[Array, "S S"]:
         """``pull_diagonal(d).T @ pull_diagonal(d)``: the covariance of the present, scaled on both sides."""
         ...
 
@@ -50,9 +50,9 @@ class Conditional(Protocol):
     def events(self) -> Events: ...  # noqa: D102
     @property
     def sites(self) -> int: ...  # noqa: D102
-    def mean(self, window: Float[Array, "tau S"]) -> Float[Array, "S"]: ...  # noqa: D102
-    def mean_columns(self, window: Float[Array, "n *k"]) -> Float[Array, "S *k"]: ...  # noqa: D102
-    def mean_transpose(self, v: Float[Array, "S *k"]) -> Float[Array, "n *k"]: ...  # noqa: D102
+    def mean(self, window: Float[Array, "tau S"]) -> Float[Array, " S"]: ...  # noqa: D102
+    def mean_columns(self, window: Float[Array, " n *k"]) -> Float[Array, " S *k"]: ...  # noqa: D102
+    def mean_transpose(self, v: Float[Array, " S *k"]) -> Float[Array, " n *k"]: ...  # noqa: D102
 
 
 class Sites(NamedTuple):
@@ -69,7 +69,7 @@ class Observe(NamedTuple):
     index: np.ndarray | None = None  # pyright: ignore[reportIncompatibleMethodOverride]
     weights: np.ndarray | None = None
 
-    def __call__(self, sites: Float[Array, "S"]) -> Float[Array, "N"]:
+    def __call__(self, sites: Float[Array, " S"]) -> Float[Array, " N"]:
         """The latent at the data."""
         if self.weights is not None:
             return self.weights @ sites
@@ -89,7 +89,7 @@ class Latent(Protocol):
     def geometry(
         self,
         kernel: Separable,
-        times: Float[Array, "B"],
+        times: Float[Array, " B"],
         x: Float[Array, "B S D"],
         mask: Bool[Array, "B S"],
         present: int,

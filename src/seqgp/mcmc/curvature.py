@@ -19,8 +19,8 @@ def differentiable(function: Callable[[Array], Array], at: jax.ShapeDtypeStruct)
 
 
 def diagonal_curvature(
-    log_density: Callable[[Float[Array, "n"]], Float[Array, ""]], at: Float[Array, "n"], diagonal: bool
-) -> Float[Array, "n"]:
+    log_density: Callable[[Float[Array, " n"]], Float[Array, ""]], at: Float[Array, " n"], diagonal: bool
+) -> Float[Array, " n"]:
     """The diagonal of the negative Hessian, its negative entries clipped at zero.
 
     Where the Hessian is known to be diagonal, one product with a vector of ones gives it.

@@ -57,7 +57,7 @@ class _Loop(NamedTuple):
 
 def random_numbers(
     key: Key[Array, ""], normals: int, slices: int = 1, max_shrinks: int = MAX_SHRINKS
-) -> tuple[Float[Array, "normals"], Float[Array, "slices m"]]:
+) -> tuple[Float[Array, " normals"], Float[Array, "slices m"]]:
     """The numbers of some slices, and normal ones for their ellipses, at once: calls of the generator are dear.
 
     A slice takes one uniform number for its level, one for its first angle, and one a shrink.
@@ -70,7 +70,7 @@ def random_numbers(
 
 
 def elliptical_slice(
-    uniform: Float[Array, "m"],
+    uniform: Float[Array, " m"],
     current: Tree,
     ellipse: Tree,
     start: Evaluation,

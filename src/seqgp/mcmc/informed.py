@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float, Key
 
-from seqgp.latents.linalg import cholesky
+from seqgp.linalg.factor import cholesky
 from seqgp.mcmc.gaussian import Block, log_normal_density
 from seqgp.mcmc.moves import Move, SweepInfo, in_turn, move_latent, move_parameters, repeated
 from seqgp.mcmc.student import Student
@@ -28,10 +28,10 @@ from seqgp.models.types import Array
 class Surrogate(NamedTuple):
     """``exp(log_scale(z)) · (−½ u'Hu + b'u)`` in the level ``u`` at the sites of the present, ``H = F F'``."""
 
-    factor: Float[Array, "S"] | Float[Array, "S r"]  # F
-    slope: Float[Array, "S"]  # b
-    centre: Float[Array, "d"]  # where it was found
-    growth: Float[Array, "d"]  # d log_scale / dz there, besides what the target knows
+    factor: Float[Array, " S"] | Float[Array, "S r"]  # F
+    slope: Float[Array, " S"]  # b
+    centre: Float[Array, " d"]  # where it was found
+    growth: Float[Array, " d"]  # d log_scale / dz there, besides what the target knows
 
 
 class InformedTuning(NamedTuple):
@@ -71,7 +71,7 @@ class Informed(eqx.Module):
     def name(self) -> str:  # noqa: D102
         return "informed"
 
-    def chart_at(self, target: Target, z: Float[Array, "d"], tuning: InformedTuning) -> Tilted:
+    def chart_at(self, target: Target, z: Float[Array, " d"], tuning: InformedTuning) -> Tilted:
         """The coordinates that a chain of these updates lives in."""
         return chart_of(target, place_at(target, z), z, tuning.surrogate)
 
@@ -112,7 +112,7 @@ class Informed(eqx.Module):
         return once(key, position, self.sweeps)
 
 
-def quadratic_at(target: Target, z: Float[Array, "d"], surrogate: Surrogate) -> Quadratic:
+def quadratic_at(target: Target, z: Float[Array, " d"], surrogate: Surrogate) -> Quadratic:
     """The surrogate in the zero-mean sites, at the noise and the level of ``z``."""
     known = target.log_precision(z)
     scale = jnp.exp(known + jnp.clip(jnp.dot(surrogate.growth, z - surrogate.centre), -6.0, 6.0))
@@ -121,6 +121,6 @@ def quadratic_at(target: Target, z: Float[Array, "d"], surrogate: Surrogate) -> 
     return Quadratic(jnp.sqrt(scale) * surrogate.factor, scale * (surrogate.slope - unit.curve(level)))
 
 
-def chart_of(target: Target, place: Place, z: Float[Array, "d"], surrogate: Surrogate) -> Tilted:
+def chart_of(target: Target, place: Place, z: Float[Array, " d"], surrogate: Surrogate) -> Tilted:
     """The tilted coordinates at a place."""
     return tilt(place, target.root(place.conditional), quadratic_at(target, z, surrogate))

@@ -84,7 +84,7 @@ def move_parameters(
     target: Target,
     position: Position,
     block: Block,
-    chart_at: Callable[[Float[Array, "d"]], Any],
+    chart_at: Callable[[Float[Array, " d"]], Any],
     log_factor: Callable[[Position], Float[Array, ""]] | None = None,
     keep: Callable[[Position], Any] = lambda position: position,
 ) -> tuple[Any, SliceInfo]:

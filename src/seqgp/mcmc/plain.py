@@ -32,7 +32,7 @@ class Sweeps(NamedTuple):
 class PlainTuning(NamedTuple):
     """What is found once and then frozen: the precision ``1/S`` of the surrogate data at each site."""
 
-    precision: Float[Array, "n"]
+    precision: Float[Array, " n"]
 
 
 class Plain(eqx.Module):
@@ -73,7 +73,7 @@ class Plain(eqx.Module):
     def name(self) -> str:  # noqa: D102
         return "plain"
 
-    def chart_at(self, target: Target, z: Float[Array, "d"], tuning: PlainTuning) -> Whitened:
+    def chart_at(self, target: Target, z: Float[Array, " d"], tuning: PlainTuning) -> Whitened:
         """The coordinates that a chain of these updates lives in."""
         return whitened_at(target, z)
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float, Key
 
-from seqgp.latents.linalg import solve_lower
+from seqgp.linalg.factor import solve_lower
 from seqgp.models.types import Array
 
 TAILS = 5  # degrees of freedom
@@ -21,15 +21,15 @@ TAILS = 5  # degrees of freedom
 class Student(NamedTuple):
     """A multivariate Student-t with location ``mean`` and scale ``root root'``."""
 
-    mean: Float[Array, "d"]
+    mean: Float[Array, " d"]
     root: Float[Array, "d d"]
 
-    def width(self, key: Key[Array, ""], z: Float[Array, "d"]) -> Float[Array, ""]:
+    def width(self, key: Key[Array, ""], z: Float[Array, " d"]) -> Float[Array, ""]:
         """A draw of the width given ``z``: with it, ``z`` is from ``N(mean, width² root root')``."""
         chi_squared = jnp.sum(jax.random.normal(key, (TAILS + z.shape[0],), z.dtype) ** 2)
         return jnp.sqrt((TAILS + self._square(z)) / chi_squared)
 
-    def log_density(self, z: Float[Array, "d"]) -> Float[Array, ""]:
+    def log_density(self, z: Float[Array, " d"]) -> Float[Array, ""]:
         """The log density, without the constant."""
         return -0.5 * (TAILS + z.shape[0]) * jnp.log1p(self._square(z) / TAILS)
 

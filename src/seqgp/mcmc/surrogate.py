@@ -19,7 +19,7 @@ from seqgp.mcmc.whitened import Whitened
 
 
 def move_kernel_with_surrogate(
-    key: Key[Array, ""], target: Target, position: Position, precision: Float[Array, "S"]
+    key: Key[Array, ""], target: Target, position: Position, precision: Float[Array, " S"]
 ) -> tuple[Position, SliceInfo]:
     """Update the kernel's parameters, the latent following; ``precision`` is ``1/S``, fixed (0: no surrogate datum)."""
     block = target.kernel

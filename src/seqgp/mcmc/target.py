@@ -19,24 +19,24 @@ from seqgp.latents.protocol import Root
 from seqgp.mcmc.gaussian import Block
 
 # (u, v): the log likelihood at middle + columns @ (c u + s v), as a function of (c, s)
-Plane = Callable[[Float[Array, "k"], Float[Array, "k"]], Callable[[Array, Array], Array]]
+Plane = Callable[[Float[Array, " k"], Float[Array, " k"]], Callable[[Array, Array], Array]]
 
 
 class Target(NamedTuple):
     """A posterior in standard coordinates."""
 
-    mean: Float[Array, "d"]  # of z
+    mean: Float[Array, " d"]  # of z
     covariance: Float[Array, "d d"]
     kernel: Block | None  # kappa given the rest of z; None where every such parameter is known
     level: Block | None  # the mean alone
     likelihood: Block | None  # alpha
-    conditional: Callable[[Float[Array, "d"]], Any]
-    offset: Callable[[Any, Float[Array, "d"], Float[Array, ""]], Float[Array, "n"]]  # affine in z and in the mean
+    conditional: Callable[[Float[Array, " d"]], Any]
+    offset: Callable[[Any, Float[Array, " d"], Float[Array, ""]], Float[Array, " n"]]  # affine in z and in the mean
     root: Callable[[Any], Root]
-    mean_level: Callable[[Float[Array, "d"]], Float[Array, ""]]
-    log_likelihood: Callable[[Float[Array, "n"], Float[Array, "d"]], Float[Array, ""]]
+    mean_level: Callable[[Float[Array, " d"]], Float[Array, ""]]
+    log_likelihood: Callable[[Float[Array, " n"], Float[Array, " d"]], Float[Array, ""]]
     on_span: Callable[..., Plane]  # (middle, columns, z): the same on any plane of a span
-    log_precision: Callable[[Float[Array, "d"]], Float[Array, ""]]  # of the data's noise, where it is known to scale
+    log_precision: Callable[[Float[Array, " d"]], Float[Array, ""]]  # of the data's noise, where it is known to scale
     size: int
 
 
@@ -44,7 +44,7 @@ class Place(NamedTuple):
     """The affine map from ``nu`` to the sites at one ``z``."""
 
     conditional: Any
-    offset: Float[Array, "n"]
+    offset: Float[Array, " n"]
 
     @property
     def events(self) -> Events:
@@ -52,13 +52,13 @@ class Place(NamedTuple):
         return self.conditional.events
 
 
-def place_at(target: Target, z: Float[Array, "d"]) -> Place:
+def place_at(target: Target, z: Float[Array, " d"]) -> Place:
     """The map at ``z``: factors a covariance matrix."""
     conditional = target.conditional(z)
     return Place(conditional, target.offset(conditional, z, target.mean_level(z)))
 
 
-def shift_to(target: Target, place: Place, z: Float[Array, "d"]) -> Place:
+def shift_to(target: Target, place: Place, z: Float[Array, " d"]) -> Place:
     """The map at a ``z`` whose kernel parameters are the old ones: nothing is factored."""
     return place._replace(offset=target.offset(place.conditional, z, target.mean_level(z)))
 
@@ -66,9 +66,9 @@ def shift_to(target: Target, place: Place, z: Float[Array, "d"]) -> Place:
 class Position(NamedTuple):
     """Where a chain is: ``z`` and ``nu``, and what follows from them, always in step."""
 
-    z: Float[Array, "d"]
-    nu: Float[Array, "n"]
-    sites: Float[Array, "n"]
+    z: Float[Array, " d"]
+    nu: Float[Array, " n"]
+    sites: Float[Array, " n"]
     chart: Any  # the coordinates of the latent in use, with the place at z
     log_likelihood: Float[Array, ""]
 
@@ -78,7 +78,7 @@ class Position(NamedTuple):
         return self.chart.place
 
 
-def position_at(target: Target, z: Float[Array, "d"], nu: Float[Array, "n"], chart: Any) -> Position:
+def position_at(target: Target, z: Float[Array, " d"], nu: Float[Array, " n"], chart: Any) -> Position:
     """The position at ``(z, nu)``, given the chart at ``z``."""
     sites = chart.place.offset + target.root(chart.place.conditional).apply(nu)
     log_likelihood = target.log_likelihood(sites, z)

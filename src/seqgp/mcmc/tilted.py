@@ -18,9 +18,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Float
 
-from seqgp.latents.linalg import cholesky, solve_lower
 from seqgp.latents.operators import Events
 from seqgp.latents.protocol import Root
+from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.mcmc.target import Place
 from seqgp.models.types import Array
 
@@ -28,10 +28,10 @@ from seqgp.models.types import Array
 class Quadratic(NamedTuple):
     """``−½ s'Hs + b's`` in the sites of the present, with ``H = F F'``; a diagonal ``F`` is a vector."""
 
-    factor: Float[Array, "S"] | Float[Array, "S r"]  # F
-    slope: Float[Array, "S"]  # b
+    factor: Float[Array, " S"] | Float[Array, "S r"]  # F
+    slope: Float[Array, " S"]  # b
 
-    def curve(self, v: Float[Array, "S"]) -> Float[Array, "S"]:
+    def curve(self, v: Float[Array, " S"]) -> Float[Array, " S"]:
         """``H v``."""
         if self.factor.ndim == 1:
             return self.factor**2 * v
@@ -42,7 +42,7 @@ class Tilted(NamedTuple):
     """The latent in coordinates that are standard normal under prior times surrogate."""
 
     place: Place
-    middle: Float[Array, "n"]  # m
+    middle: Float[Array, " n"]  # m
     half: Float[Array, "n r"]  # G
     chol: Float[Array, "r r"]  # C
 
@@ -50,18 +50,18 @@ class Tilted(NamedTuple):
     def events(self) -> Events:  # noqa: D102
         return self.place.events
 
-    def coordinates(self, nu: Float[Array, "n"]) -> Float[Array, "n"]:  # noqa: D102
+    def coordinates(self, nu: Float[Array, " n"]) -> Float[Array, " n"]:  # noqa: D102
         centred = nu - self.middle
         return centred + self.half @ solve_lower(self._raised(), self.half.T @ centred, transpose=True)
 
-    def centred_nu(self, coordinates: Float[Array, "n"]) -> Float[Array, "n"]:  # noqa: D102
+    def centred_nu(self, coordinates: Float[Array, " n"]) -> Float[Array, " n"]:  # noqa: D102
         inner = solve_lower(self._raised(), self.half.T @ coordinates)
         return coordinates - self.half @ solve_lower(self.chol, inner, transpose=True)
 
-    def centre(self) -> Float[Array, "n"]:  # noqa: D102
+    def centre(self) -> Float[Array, " n"]:  # noqa: D102
         return self.middle
 
-    def log_weight(self, nu: Float[Array, "n"], coordinates: Float[Array, "n"]) -> Float[Array, ""]:  # noqa: D102
+    def log_weight(self, nu: Float[Array, " n"], coordinates: Float[Array, " n"]) -> Float[Array, ""]:  # noqa: D102
         log_det = jnp.sum(jnp.log(jnp.diagonal(self.chol)))
         return 0.5 * (jnp.dot(coordinates, coordinates) - jnp.dot(nu, nu)) - log_det
 

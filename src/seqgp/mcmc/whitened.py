@@ -20,24 +20,24 @@ class Whitened(NamedTuple):
     def events(self) -> Events:  # noqa: D102
         return self.place.events
 
-    def coordinates(self, nu: Float[Array, "n"]) -> Float[Array, "n"]:  # noqa: D102
+    def coordinates(self, nu: Float[Array, " n"]) -> Float[Array, " n"]:  # noqa: D102
         return nu
 
-    def centred_nu(self, coordinates: Float[Array, "n"]) -> Float[Array, "n"]:  # noqa: D102
+    def centred_nu(self, coordinates: Float[Array, " n"]) -> Float[Array, " n"]:  # noqa: D102
         return coordinates
 
-    def centre(self) -> Float[Array, "n"]:  # noqa: D102
+    def centre(self) -> Float[Array, " n"]:  # noqa: D102
         return jnp.zeros_like(self.place.offset)
 
-    def log_weight(self, nu: Float[Array, "n"], coordinates: Float[Array, "n"]) -> Float[Array, ""]:  # noqa: D102
+    def log_weight(self, nu: Float[Array, " n"], coordinates: Float[Array, " n"]) -> Float[Array, ""]:  # noqa: D102
         return jnp.zeros((), nu.dtype)
 
 
-def whitened_at(target: Target, z: Float[Array, "d"]) -> Whitened:
+def whitened_at(target: Target, z: Float[Array, " d"]) -> Whitened:
     """The whitened coordinates at ``z``: factors a covariance matrix."""
     return Whitened(place_at(target, z))
 
 
-def whitened_shifted(target: Target, chart: Whitened, z: Float[Array, "d"]) -> Whitened:
+def whitened_shifted(target: Target, chart: Whitened, z: Float[Array, " d"]) -> Whitened:
     """The whitened coordinates at a ``z`` whose kernel parameters are the old ones."""
     return Whitened(shift_to(target, chart.place, z))

@@ -39,13 +39,13 @@ class Likelihood(eqx.Module):
         self.pointwise = pointwise
         self.priors = {name: as_slot(value, f"Likelihood: {name}") for name, value in priors.items()}
 
-    def distribution(self, level: Float[Array, "N"], context: Any, parameters: dict[str, Any]) -> dist.Distribution:
+    def distribution(self, level: Float[Array, " N"], context: Any, parameters: dict[str, Any]) -> dist.Distribution:
         """The distribution of the data at this level."""
         return self.function(level, context, **{name: parameters[name] for name in self.priors})
 
     def log_prob(
         self,
-        level: Float[Array, "N"],
+        level: Float[Array, " N"],
         y: Float[Array, "*data"],
         missing: Bool[Array, "*data"],
         context: Any,

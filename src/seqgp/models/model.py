@@ -116,7 +116,7 @@ class Model(eqx.Module):
             np.array([p.scale**2 for p in priors], dtype=float)
         )
 
-    def parameters(self, z: Float[Array, "d"]) -> dict[str, Any]:
+    def parameters(self, z: Float[Array, " d"]) -> dict[str, Any]:
         """All parameters in natural units, the known ones included, at one ``z``."""
         position = 0
         values: dict[str, Any] = {}
@@ -137,7 +137,7 @@ class Model(eqx.Module):
         values = jax.vmap(self.parameters)(z)
         return {name: values[name] for name in self.inferred}
 
-    def means(self, z: Float[Array, "draws d"]) -> Float[Array, "draws"]:
+    def means(self, z: Float[Array, "draws d"]) -> Float[Array, " draws"]:
         """The mean, known or inferred, of each of many draws."""
         return jax.vmap(lambda one: self.parameters(one)["mean"])(z)
 

@@ -15,6 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from seqgp.chains.chains import CANDIDATES, Draws, Plan
+from seqgp.chains.sampling import Progress, Sampled, info_of, merge
+from seqgp.full.stacked import FullState, budget_of, check_snapshots
 from seqgp.latents.operators import Events
 from seqgp.mcmc.elliptical import Evaluation, SliceInfo, elliptical_slice, random_numbers
 from seqgp.mcmc.gaussian import log_normal_density
@@ -31,13 +34,10 @@ from seqgp.reference.marginal import (
     require_gaussian,
     stack,
 )
-from seqgp.reference.stacked import FullState, budget_of, check_snapshots
-from seqgp.sequential.chains import CANDIDATES, Draws, Plan
-from seqgp.sequential.engine import compiled, in_threads
-from seqgp.sequential.sampler import digest
-from seqgp.sequential.sampling import Progress, Sampled, info_of, merge
+from seqgp.runtime.engine import compiled, in_threads
+from seqgp.samplers.checks import digest
+from seqgp.samplers.info import Info
 from seqgp.sequential.settings import divisor_near
-from seqgp.sequential.state import Info
 
 INFLATION = 1.5  # of the covariance of the warm-up draws, so that the ellipse covers the posterior's tails
 STAGES = (0.2, 0.3, 0.5)  # of the warm-up: the first on ellipses from the prior, the others on informed ones
@@ -49,7 +49,7 @@ class Kept(NamedTuple):
 
     z: Float[Array, "n d"]
     f: Float[Array, "n N"]
-    log_marginal: Float[Array, "n"]
+    log_marginal: Float[Array, " n"]
 
 
 def _density(model: Model, data: Stack):
@@ -58,7 +58,7 @@ def _density(model: Model, data: Stack):
     return lambda z: log_marginal(model, data, between, model.parameters(z))
 
 
-def _start(model: Model, data: Stack, prior: Student, key: Key[Array, ""]) -> Float[Array, "d"]:
+def _start(model: Model, data: Stack, prior: Student, key: Key[Array, ""]) -> Float[Array, " d"]:
     """The best of a few draws from the prior."""
     density = _density(model, data)
     drawn = jax.random.normal(key, (CANDIDATES, len(prior.mean)))

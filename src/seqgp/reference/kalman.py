@@ -24,7 +24,7 @@ from seqgp.reference.marginal import require_gaussian
 class Filtered(NamedTuple):
     """Gaussian distributions of the level ``f_t + mean``, one per time."""
 
-    times: Float[np.ndarray, "T"]
+    times: Float[np.ndarray, " T"]
     mean: Float[np.ndarray, "T N"]
     covariance: Float[np.ndarray, "T N N"]
     log_likelihood: float  # of all the data; NaN where the method has none

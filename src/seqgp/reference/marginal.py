@@ -11,24 +11,24 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 from scipy.special import logsumexp
 
-from seqgp.latents.linalg import cholesky, solve_lower
 from seqgp.latents.operators import root_with_jitter
+from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.models.errors import ModelError
 from seqgp.models.kernels import within
 from seqgp.models.likelihoods import Gaussian
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.sequential.engine import compiled, cores, in_threads
-from seqgp.sequential.prepare import require_x64
+from seqgp.runtime.engine import compiled, cores, in_threads
+from seqgp.samplers.checks import require_x64
 
 
 class Stack(NamedTuple):
     """All sites of all snapshots in one row, and which of them have been observed."""
 
-    t: Float[Array, "n"]
+    t: Float[Array, " n"]
     x: Float[Array, "n D"]
-    y: Float[Array, "m"]  # the observed values
-    observed: Int[Array, "m"]  # their sites
+    y: Float[Array, " m"]  # the observed values
+    observed: Int[Array, " m"]  # their sites
 
 
 class Distances(NamedTuple):
@@ -60,7 +60,7 @@ def stack(snapshots: Sequence[Snapshot]) -> Stack:
     )
 
 
-def distances(model: Model, t: Float[Array, "n"], x: Float[Array, "n D"]) -> Distances:
+def distances(model: Model, t: Float[Array, " n"], x: Float[Array, "n D"]) -> Distances:
     """Between all pairs of sites, whatever the parameters."""
     return Distances(model.kernel.time.prepare(t[:, None], t[:, None]), model.kernel.space.prepare(x, x))
 
@@ -94,7 +94,7 @@ def log_marginal(model: Model, data: Stack, between: Distances, parameters: dict
 class Moments(NamedTuple):
     """A Gaussian distribution of the level at all sites."""
 
-    mean: Float[Array, "n"]
+    mean: Float[Array, " n"]
     covariance: Float[Array, "n n"]
 
 
@@ -112,7 +112,7 @@ def exact_moments(model: Model, data: Stack, parameters: dict[str, Any]) -> Mome
 
 def draw_latent(
     key: Key[Array, ""], model: Model, data: Stack, between: Distances, parameters: dict[str, Any]
-) -> Float[Array, "n"]:
+) -> Float[Array, " n"]:
     """An exact draw of the zero-mean latent at all sites given the data, by Matheron's rule.
 
     ``between`` are the distances of all sites.
@@ -168,7 +168,7 @@ def predictive_log_score(
     return float(logsumexp(ratios) - np.log(len(ratios)))
 
 
-def _log_ratios(model: Model, past: Stack, both: Stack, z: Float[Array, "draws d"]) -> Float[Array, "draws"]:
+def _log_ratios(model: Model, past: Stack, both: Stack, z: Float[Array, "draws d"]) -> Float[Array, " draws"]:
     before, after = observed_distances(model, past), observed_distances(model, both)
 
     def one(z):

@@ -16,12 +16,12 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import minimize
 
+from seqgp.full.stacked import check_snapshots
 from seqgp.mcmc.gaussian import log_normal_density
 from seqgp.models.errors import ModelError, SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.reference.marginal import Stack, exact_moments, log_marginal, observed_distances, require_gaussian, stack
-from seqgp.reference.stacked import check_snapshots
 
 REACH = 6.0  # where the grid starts with its edges, in standard deviations at the mode
 EDGE = 1e-6  # how much of the mass may lie at each edge
@@ -34,11 +34,11 @@ class Quadrature(NamedTuple):
 
     names: tuple[str, ...]
     z: Float[np.ndarray, "nodes d"]
-    weights: Float[np.ndarray, "nodes"]  # sum to one
+    weights: Float[np.ndarray, " nodes"]  # sum to one
     log_evidence: float  # log p(y)
 
     @property
-    def mean(self) -> Float[np.ndarray, "d"]:
+    def mean(self) -> Float[np.ndarray, " d"]:
         """The posterior mean of ``z``."""
         return self.weights @ self.z
 
@@ -49,7 +49,7 @@ class Quadrature(NamedTuple):
         return (self.weights[:, None] * centred).T @ centred
 
     @property
-    def sd(self) -> Float[np.ndarray, "d"]:
+    def sd(self) -> Float[np.ndarray, " d"]:
         """The posterior standard deviations of ``z``."""
         return np.sqrt(np.diag(self.covariance))
 
@@ -92,7 +92,7 @@ def quadrature(model: Model, snapshots: Sequence[Snapshot] | Snapshot, spacing: 
 
 def latent_moments(
     model: Model, snapshots: Sequence[Snapshot], found: Quadrature
-) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Mean and standard deviation of the level ``f + mean`` at all data, over the posterior of the parameters."""
     data = stack(snapshots)
     heavy = found.weights > 1e-12 * found.weights.max()

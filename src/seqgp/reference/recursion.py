@@ -24,18 +24,18 @@ from seqgp.reference.marginal import Moments, covariance, distances
 class ScalarTarget(NamedTuple):
     """Mean and variance at each time, of the algorithm and of the exact filter."""
 
-    mean: Float[np.ndarray, "T"]
-    variance: Float[np.ndarray, "T"]
-    exact_mean: Float[np.ndarray, "T"]
-    exact_variance: Float[np.ndarray, "T"]
+    mean: Float[np.ndarray, " T"]
+    variance: Float[np.ndarray, " T"]
+    exact_mean: Float[np.ndarray, " T"]
+    exact_variance: Float[np.ndarray, " T"]
 
     @property
-    def ratio(self) -> Float[np.ndarray, "T"]:
+    def ratio(self) -> Float[np.ndarray, " T"]:
         """``R_t``: the variance of the algorithm's target against the exact one."""
         return self.variance / self.exact_variance
 
 
-def scalar_target(a: float, r: float, y: Float[np.ndarray, "T"]) -> ScalarTarget:
+def scalar_target(a: float, r: float, y: Float[np.ndarray, " T"]) -> ScalarTarget:
     """One location, ``f_t | f_{t−1} ~ N(a f_{t−1}, 1 − a²)`` of unit variance, ``y_t ~ N(f_t, r)``.
 
     ``m_t = g a m_{t−1} + (1 − g) y_t`` and ``P_t = g q + (g a)² P_{t−1}`` with ``g = r / (q + r)``.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from seqgp.io.checks import Check
-from seqgp.sequential.state import Info
+from seqgp.samplers.info import Info
 
 GOOD_RHAT, POOR_SHARE = 1.05, 0.05
 

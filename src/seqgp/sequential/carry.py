@@ -6,75 +6,17 @@ of the chain (``per_draw``), and how offset and root of the sites follow from th
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
-
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 
-from seqgp.latents.protocol import Conditional, Root
 from seqgp.models.errors import SamplerError
 from seqgp.models.model import Model
-from seqgp.models.types import Array
-from seqgp.sequential.state import State
+from seqgp.sequential.state import SequentialState
+from seqgp.target.carry import Carried
 
 
-class Carried(NamedTuple):
-    """The prior of a step, as arrays."""
-
-    mean: Float[Array, "d"]  # of z
-    covariance: Float[Array, "d d"]
-    shared: Any  # what the carry needs besides, the same for every draw
-
-
-class Carry(Protocol):
-    """A way to pass the past on."""
-
-    @property
-    def name(self) -> str: ...  # noqa: D102
-
-    def summarise(self, model: Model, state: State) -> Carried:
-        """The prior of the next step from the draws of the last."""
-        ...
-
-    def report(self, model: Model, state: State) -> tuple[dict[str, Any], list[str]]:
-        """What a person wants to know of the carry after a step: numbers, and remarks in plain words."""
-        ...
-
-    def per_draw(self, model: Model, state: State) -> Float[Array, "draws tau S"]:
-        """What each draw of the next step conditions on."""
-        ...
-
-    def size(self, tau: int, sites: int) -> int:
-        """The number of sites that a step samples: those of the present, and of the window if it moves."""
-        ...
-
-    def given(self, shared: Any, conditional: Conditional, z: Float[Array, "d"]) -> Any:
-        """What the kernel's parameters decide: the prior of the present given the window, and whatever is more."""
-        ...
-
-    def offset(
-        self,
-        shared: Any,
-        window: Float[Array, "tau S"],
-        given: Any,
-        z: Float[Array, "d"],
-        mean: Array,
-    ) -> Float[Array, "n"]:
-        """The prior mean of the sites."""
-        ...
-
-    def root(self, shared: Any, given: Any) -> Root:
-        """The square root of the prior covariance of the sites."""
-        ...
-
-    def slide(self, window: Float[Array, "draws tau S"], sites: Float[Array, "draws n"], mean: Array) -> Array:
-        """The latents of window and present, ``(draws, tau+1, S)``, after the step (zero-mean)."""
-        ...
-
-
-def moments_of_z(model: Model, state: State) -> tuple[np.ndarray, np.ndarray]:
+def moments_of_z(model: Model, state: SequentialState) -> tuple[np.ndarray, np.ndarray]:
     """Mean and centred covariance of ``z`` over the draws (eq. 8).
 
     After the first snapshot, which says nothing about the time kernel, its parameters keep their prior.
@@ -96,7 +38,7 @@ def moments_of_z(model: Model, state: State) -> tuple[np.ndarray, np.ndarray]:
     return mean, covariance
 
 
-def means_of(model: Model, state: State) -> np.ndarray:
+def means_of(model: Model, state: SequentialState) -> np.ndarray:
     """The mean, known or inferred, of each draw of a state."""
     if "mean" in state.parameters:
         return np.asarray(state.parameters["mean"])

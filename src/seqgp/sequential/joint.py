@@ -20,26 +20,27 @@ from scipy.stats import kurtosis, skew
 from seqgp.latents.protocol import Conditional
 from seqgp.models.model import Model
 from seqgp.models.types import Array
-from seqgp.sequential.carry import Carried, means_of, moments_of_z
+from seqgp.sequential.carry import means_of, moments_of_z
 from seqgp.sequential.spread import Components, Spread, directions, shrinkage_of, spread_of
-from seqgp.sequential.state import State
+from seqgp.sequential.state import SequentialState
+from seqgp.target.carry import Carried
 
 
 class Shared(NamedTuple):
     """The Gaussian of the window's level given ``z``."""
 
-    centre: Float[Array, "d"]  # m_z
-    mean: Float[Array, "p"]  # m_h
+    centre: Float[Array, " d"]  # m_z
+    mean: Float[Array, " p"]  # m_h
     gain: Float[Array, "p d"]  # G
     spread: Spread
-    mask: Bool[Array, "p"]
+    mask: Bool[Array, " p"]
 
 
 class Revised(NamedTuple):
     """What the kernel's parameters decide: the present given the window, and the sds of the window's components."""
 
     present: Conditional
-    sd: Float[Array, "k"]
+    sd: Float[Array, " k"]
 
     @property
     def events(self):  # noqa: D102
@@ -92,7 +93,7 @@ class JointCarry(eqx.Module):
     def name(self) -> str:  # noqa: D102
         return "joint"
 
-    def summarise(self, model: Model, state: State) -> Carried:  # noqa: D102
+    def summarise(self, model: Model, state: SequentialState) -> Carried:  # noqa: D102
         mean, covariance = moments_of_z(model, state)
         draws = state.draws
         mask = state.window.mask.reshape(-1)
@@ -108,14 +109,14 @@ class JointCarry(eqx.Module):
         spread = spread_of(level - centre - away @ gain.T, mask, np.where(of_kernel, away, 0.0))
         return Carried(mean, covariance, Shared(mean, centre, gain, spread, mask))
 
-    def report(self, model: Model, state: State) -> tuple[dict[str, Any], list[str]]:
+    def report(self, model: Model, state: SequentialState) -> tuple[dict[str, Any], list[str]]:
         """How far the covariance was shrunk, and whether the draws look Gaussian enough to be carried as such."""
         mask = state.window.mask.reshape(-1)
         level = np.asarray(state.window.f).reshape(state.draws, -1)[:, mask] + means_of(model, state)[:, None]
         intensity = shrinkage_of(level - level.mean(axis=0))
         return {"shrinkage": intensity}, _normality_remarks(model, state, level)
 
-    def per_draw(self, model: Model, state: State):  # noqa: D102
+    def per_draw(self, model: Model, state: SequentialState):  # noqa: D102
         return jnp.zeros((state.draws, len(state.window.times), 0))
 
     def size(self, tau: int, sites: int) -> int:  # noqa: D102
@@ -144,7 +145,7 @@ def _regression(level: np.ndarray, z: np.ndarray, covariance: np.ndarray) -> np.
     return np.linalg.solve(gram, z.T @ level / (len(z) - 1)).T
 
 
-def _normality_remarks(model: Model, state: State, level: np.ndarray) -> list[str]:
+def _normality_remarks(model: Model, state: SequentialState, level: np.ndarray) -> list[str]:
     """Plain words where parameters, or the leading components of the level, are far from Gaussian."""
     centred = level - level.mean(axis=0)
     leading = centred @ directions(centred, min(3, *centred.shape))

@@ -10,19 +10,20 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.optimize import minimize
 
-from seqgp.latents.linalg import cholesky
+from seqgp.chains.chains import Setting
+from seqgp.chains.search import search
+from seqgp.linalg.factor import cholesky
 from seqgp.mcmc.gaussian import log_normal_density
 from seqgp.mcmc.informed import Informed, chart_of
 from seqgp.mcmc.target import place_at
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.sequential import prepare
+from seqgp.runtime.engine import compiled, in_threads
+from seqgp.samplers.checks import check_snapshot, require_x64
 from seqgp.sequential.carry import PaperCarry
-from seqgp.sequential.chains import Setting
-from seqgp.sequential.engine import compiled, in_threads
-from seqgp.sequential.problem import Problem, assemble, target_of
-from seqgp.sequential.search import search
 from seqgp.sequential.settings import choose_updates, resolve_latent
+from seqgp.target import prepare
+from seqgp.target.problem import Problem, assemble, target_of
 
 ROUNDS = 8  # of finding the surrogate anew at the parameters reached
 SMALL = 1e-3  # gain of log density in a round below which the search is over
@@ -31,9 +32,9 @@ SMALL = 1e-3  # gain of log density in a round below which the search is over
 class MapEstimate(NamedTuple):
     """The most probable parameters with the most probable latent given them, and how the search for them went."""
 
-    latent: Float[Array, "N"]  # the level at the data
+    latent: Float[Array, " N"]  # the level at the data
     parameters: dict[str, Any]
-    z: Float[Array, "d"]
+    z: Float[Array, " d"]
     log_density: float
     converged: bool
     gradient: float  # the largest entry of the gradient at the end
@@ -54,8 +55,8 @@ def find_map(model: Model, snapshot: Snapshot, latent: Any = "auto") -> MapEstim
         snapshot: the data.
         latent: the representation, as for :class:`seqgp.SequentialSampler`.
     """
-    prepare.require_x64()
-    prepare.check_snapshot(model, snapshot)
+    require_x64()
+    check_snapshot(model, snapshot)
     representation, _ = resolve_latent(latent, model, snapshot)
     problem, _ = prepare.initial_problem(model, representation, snapshot)
     setting = Setting(model, PaperCarry(), Informed())

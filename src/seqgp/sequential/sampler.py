@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from typing import Any, NamedTuple
 
@@ -12,25 +10,28 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Key
 
-from seqgp.models.errors import SamplerError
+from seqgp.chains.chains import Plan, Setting
+from seqgp.chains.sampling import Progress, Sampled, info_of, merge, sample, sample_first
+from seqgp.models.errors import DataError, SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.models.types import Array
-from seqgp.sequential import prepare
+from seqgp.runtime.engine import compiled
+from seqgp.samplers.checks import check_snapshot, digest, positive, require_x64
+from seqgp.samplers.info import Info
 from seqgp.sequential.carry import PaperCarry
-from seqgp.sequential.chains import Plan, Setting
-from seqgp.sequential.engine import compiled
-from seqgp.sequential.sampling import Progress, info_of, merge, sample, sample_first
 from seqgp.sequential.settings import (
     choose_updates,
     follow_latent,
     plan_of,
-    positive,
     resolve_carry,
     resolve_latent,
     resolve_updates,
 )
-from seqgp.sequential.state import Info, State, Window
+from seqgp.sequential.state import SequentialState
+from seqgp.target import prepare
+from seqgp.target.carry import Window
+from seqgp.target.problem import Problem
 
 
 class SequentialSampler:
@@ -62,7 +63,7 @@ class SequentialSampler:
         updates: Any = "auto",
         carry: Any = "joint",
     ):
-        prepare.require_x64()
+        require_x64()
         if not isinstance(model, Model):
             raise SamplerError(f"SequentialSampler: expected a seqgp.Model, got {type(model).__name__}")
         self.model = model
@@ -79,9 +80,11 @@ class SequentialSampler:
         self.carry = resolve_carry(carry)
         self.fingerprint = digest(model)
 
-    def init(self, key: Key[Array, ""], snapshot: Snapshot, progress: Progress | None = None) -> tuple[State, Info]:
+    def init(
+        self, key: Key[Array, ""], snapshot: Snapshot, progress: Progress | None = None
+    ) -> tuple[SequentialState, Info]:
         """The initial sample: exact draws from the posterior given the first snapshot."""
-        prepare.check_snapshot(self.model, snapshot)
+        check_snapshot(self.model, snapshot)
         start = time.perf_counter()
         representation, why = resolve_latent(self.latent, self.model, snapshot)
         problem, sites = prepare.initial_problem(self.model, representation, snapshot)
@@ -95,11 +98,11 @@ class SequentialSampler:
         return state, self._info(state, sampled, snapshot, start, why)
 
     def step(
-        self, key: Key[Array, ""], state: State, snapshot: Snapshot, progress: Progress | None = None
-    ) -> tuple[State, Info]:
+        self, key: Key[Array, ""], state: SequentialState, snapshot: Snapshot, progress: Progress | None = None
+    ) -> tuple[SequentialState, Info]:
         """Algorithm 2: the draws after a further snapshot, from those of the last."""
-        prepare.check_snapshot(self.model, snapshot)
-        prepare.check_step(self.model, self.tau, state, snapshot, self.fingerprint)
+        check_snapshot(self.model, snapshot)
+        check_step(self.model, self.tau, state, snapshot, self.fingerprint)
         start = time.perf_counter()
         state = follow_latent(self.latent, self.model, state, snapshot)
         key_shuffle, key_sample = jax.random.split(key)
@@ -124,7 +127,7 @@ class SequentialSampler:
             self._chosen = choose_updates(self.updates, setting, problem)
         return setting._replace(updates=self._chosen)
 
-    def _info(self, state: State, sampled: Sampled, snapshot: Snapshot, start: float, why: str) -> Info:
+    def _info(self, state: SequentialState, sampled: Sampled, snapshot: Snapshot, start: float, why: str) -> Info:
         settings = {
             "latent": state.representation.name,
             "why": why,
@@ -139,7 +142,7 @@ class SequentialSampler:
             extras, remarks = extras | accuracy, remarks + rough
         return info._replace(extras=info.extras | extras, warnings=(*info.warnings, *remarks))
 
-    def _conditioning(self, previous: State, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    def _conditioning(self, previous: SequentialState, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
         """What each draw of the chains conditions on, and where they start: warm-up takes the last ones first."""
         per_draw = np.asarray(self.carry.per_draw(self.model, previous))
         if len(per_draw) != plan.chains * plan.draws:
@@ -149,10 +152,14 @@ class SequentialSampler:
         z = np.asarray(previous.z).reshape(plan.chains, plan.draws, -1)[:, 0]
         return np.concatenate([warm, windows], axis=1), z
 
-    def _state(self, snapshot: Snapshot, step: int, described: Described, window: Window, representation) -> State:
+    def _state(
+        self, snapshot: Snapshot, step: int, described: Described, window: Window, representation
+    ) -> SequentialState:
         level = described.level[:, : len(snapshot.x)]
         parameters = {name: described.parameters[name] for name in self.model.inferred}  # in the model's order
-        return State(snapshot.t, step, level, parameters, described.z, window, representation, self.fingerprint)
+        return SequentialState(
+            snapshot.t, step, level, parameters, described.z, window, representation, self.fingerprint
+        )
 
 
 class Described(NamedTuple):
@@ -177,7 +184,7 @@ def _describe(model: Model, carry: Any, observe: Any, windows: Array, sites: Arr
     return Described(f, jax.vmap(observe)(f[:, -1]) + mean[:, None], model.natural(z), z)
 
 
-def _shuffled(key: Key[Array, ""], state: State) -> State:
+def _shuffled(key: Key[Array, ""], state: SequentialState) -> SequentialState:
     """The draws in another order, so that the chains of a step condition on draws of all chains of the last."""
     order = np.asarray(jax.random.permutation(key, state.draws))
     parameters = {name: np.asarray(values)[order] for name, values in state.parameters.items()}
@@ -185,7 +192,19 @@ def _shuffled(key: Key[Array, ""], state: State) -> State:
     return state._replace(z=np.asarray(state.z)[order], parameters=parameters, window=window)
 
 
-def digest(model: Model) -> str:
-    """What tells one model from another, in a few letters."""
-    text = json.dumps(model.fingerprint(), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def check_step(model: Model, tau: int, state: SequentialState, snapshot: Snapshot, fingerprint: str) -> None:
+    """Raise unless the state is one that this step can follow."""
+    if not isinstance(state, SequentialState):
+        raise SamplerError(f"step: expected the state of a previous step, got {type(state).__name__}")
+    if state.fingerprint != fingerprint:
+        raise SamplerError(
+            "step: the state is of another model; use the model that it was sampled with (compare model.fingerprint())"
+        )
+    if len(state.window.times) != tau:
+        raise SamplerError(f"step: the state carries a window of {len(state.window.times)} times, but tau = {tau}")
+    if not snapshot.t > state.t:
+        raise DataError(f"t = {snapshot.t} is not after the last t = {state.t}")
+    if snapshot.x.shape[1] != state.window.x.shape[2] and not hasattr(state.representation, "axes"):
+        raise DataError(
+            f"Snapshot: x has {snapshot.x.shape[1]} columns, but the last one had {state.window.x.shape[2]}"
+        )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
+from seqgp.chains.chains import Plan, Setting
+from seqgp.chains.tuning import is_differentiable
 from seqgp.latents.dense import Dense
 from seqgp.latents.grid import Grid, SharedGrid
 from seqgp.latents.knots import KnotGrid, Knots
@@ -18,20 +19,11 @@ from seqgp.models.kernels import Matern52, RationalQuadratic, SquaredExponential
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.sequential.carry import LevelCarry, PaperCarry
-from seqgp.sequential.chains import Plan, Setting
 from seqgp.sequential.joint import JointCarry
-from seqgp.sequential.problem import Problem
-from seqgp.sequential.state import State
-from seqgp.sequential.tuning import is_differentiable
+from seqgp.sequential.state import SequentialState
+from seqgp.target.problem import Problem
 
 PIECES = 25  # calls per step: progress is shown, and an interrupt heard, that often; warm-up is a whole number of them
-
-
-def positive(name: str, value: Any, least: int = 1) -> int:
-    """A whole number that is large enough."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        raise SamplerError(f"{name} = {value!r} is not a whole number >= {least}")
-    return int(value)
 
 
 def resolve_updates(updates: Any) -> Any:
@@ -95,7 +87,7 @@ def resolve_latent(latent: Any, model: Model, snapshot: Snapshot) -> tuple[Any, 
     return Knots().resolve(kernel, x), f"a smooth kernel, and more than {DENSE_UP_TO} points"
 
 
-def follow_latent(latent: Any, model: Model, state: State, snapshot: Snapshot) -> State:
+def follow_latent(latent: Any, model: Model, state: SequentialState, snapshot: Snapshot) -> SequentialState:
     """The state in the representation of the next step: ``"auto"`` goes over to shared inputs, and back."""
     held, window = state.representation, state.window
     if latent != "auto" or isinstance(held, KnotGrid):

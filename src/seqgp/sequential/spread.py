@@ -21,7 +21,7 @@ class Components(NamedTuple):
     """A root of ``W diag(sd²) W' + rest² (I − W W')``, where ``W`` has all orthonormal columns, or the leading ones."""
 
     basis: Float[Array, "p k"]
-    sd: Float[Array, "k"]
+    sd: Float[Array, " k"]
     rest: Float[Array, ""]  # of no effect where all columns are there
 
     def apply(self, v):  # noqa: D102
@@ -58,13 +58,13 @@ class Spread(NamedTuple):
     """The covariance of the window's level given ``z``: components whose log sds are linear in ``kappa``."""
 
     basis: Float[Array, "p k"]
-    log_sd: Float[Array, "k"]
+    log_sd: Float[Array, " k"]
     slope: Float[Array, "k d"]  # zero for what is not kappa
-    low: Float[Array, "k"]  # what the draws have shown of slope @ z: beyond, it stays at that
-    high: Float[Array, "k"]
+    low: Float[Array, " k"]  # what the draws have shown of slope @ z: beyond, it stays at that
+    high: Float[Array, " k"]
     rest: Float[Array, ""]
 
-    def sd(self, z: Float[Array, "d"]) -> Float[Array, "k"]:
+    def sd(self, z: Float[Array, " d"]) -> Float[Array, " k"]:
         """The sds of the components at a centred ``z``."""
         return jnp.exp(self.log_sd + jnp.clip(self.slope @ z, self.low, self.high))
 

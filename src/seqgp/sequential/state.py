@@ -1,4 +1,4 @@
-"""State: what the next step needs. Info: what a person wants to know."""
+"""SequentialState: draws of the posterior, and what the next step needs of them."""
 
 from __future__ import annotations
 
@@ -7,23 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from seqgp.models.model import Model
 from seqgp.models.types import Array
+from seqgp.sequential.conditioning import Conditioning, conditioning_of
+from seqgp.target.carry import Window
 
 
-class Window(NamedTuple):
-    """The last ``tau`` times with their sites, and the draws of the latent there.
-
-    ``f`` is the zero-mean latent: add ``parameters["mean"]`` of the same draw for the level. With the joint carry these
-    are smoothed: every step revises them in the light of its data.
-    """
-
-    times: np.ndarray  # (tau,)
-    x: np.ndarray  # (tau, S, D)
-    mask: np.ndarray  # (tau, S): False where a site is only padding, or the window not yet full
-    f: Float[Array, "draws tau S"]
-
-
-class State(NamedTuple):
+class SequentialState(NamedTuple):
     """Draws of the posterior after a snapshot, and what the next step needs of them."""
 
     t: float
@@ -40,48 +30,23 @@ class State(NamedTuple):
         """The number of draws."""
         return self.z.shape[0]
 
-
-class UpdateInfo(NamedTuple):
-    """What one kind of update cost in a step, over all draws."""
-
-    updates: int
-    evaluations: int
-    capped: int
-    not_positive_definite: int
-    jitter_raised: int
-    spread: float = 0.0  # variance of the log density over independent updates: 0 for a perfect surrogate
-
     @property
-    def evaluations_per_update(self) -> float:
-        """Likelihood evaluations per update: 1 is the least."""
-        return self.evaluations / max(self.updates, 1)
+    def dimension(self) -> int:
+        """The number of columns of the inputs."""
+        return self.window.x.shape[2]
 
+    def thinned(self, draws: int) -> SequentialState:
+        """A state of fewer draws, evenly spread over those there are."""
+        if self.draws <= draws:
+            return self
+        chosen = np.linspace(0, self.draws - 1, draws).round().astype(int)
+        return self._replace(
+            latent=np.asarray(self.latent)[chosen],
+            parameters={name: np.asarray(values)[chosen] for name, values in self.parameters.items()},
+            z=np.asarray(self.z)[chosen],
+            window=self.window._replace(f=np.asarray(self.window.f)[chosen]),
+        )
 
-class Info(NamedTuple):
-    """What happened in a step."""
-
-    t: float
-    step: int
-    seconds: float
-    compile_seconds: float
-    updates: dict[str, UpdateInfo]
-    rhat: dict[str, float]
-    ess: dict[str, float]
-    ess_tail: dict[str, float]
-    chains: int
-    missing: int
-    settings: dict[str, str]
-    log_likelihood: float
-    warnings: tuple[str, ...]
-    scores: dict[str, float] = {}  # noqa: RUF012
-    extras: dict[str, Any] = {}  # noqa: RUF012
-
-    @property
-    def min_ess(self) -> float:
-        """The smallest effective sample size over all parameters and the latent."""
-        return min(self.ess.values(), default=float("nan"))
-
-    @property
-    def max_rhat(self) -> float:
-        """The largest R-hat over all parameters and the latent."""
-        return max(self.rhat.values(), default=float("nan"))
+    def predictive(self, model: Model, x: Float[np.ndarray, "n D"], t: float) -> Conditioning:
+        """The level at new inputs, now or later, given the window of each draw."""
+        return conditioning_of(self, x, t)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 import seqgp
 
 
-def log_densities(model: seqgp.Model, snapshot: seqgp.Snapshot, state: seqgp.State) -> Float[np.ndarray, "draws"]:
+def log_densities(model: seqgp.Model, snapshot: seqgp.Snapshot, state: seqgp.State) -> Float[np.ndarray, " draws"]:
     """Log density of data, latent and parameters at each draw, up to a constant.
 
     The priors are those before any data: what earlier days say is not counted.

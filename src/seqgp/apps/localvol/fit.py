@@ -42,7 +42,7 @@ class DayFit(NamedTuple):
     date: pd.Timestamp
     quotes: Quotes
     snapshot: seqgp.Snapshot
-    state: seqgp.State
+    state: seqgp.SequentialState
     info: seqgp.Info
     forecast: Table | None
 
@@ -81,7 +81,7 @@ class LocalVolFit:
         return self.days[-1]
 
     @property
-    def state(self) -> seqgp.State:
+    def state(self) -> seqgp.SequentialState:
         """The draws of the last day."""
         return self.last.state
 
@@ -109,7 +109,7 @@ class LocalVolFit:
         )
         return self._quote_draws(key_noise, day, predicted.f, self.state)
 
-    def quote_draws(self, quotes: Quotes | None = None, state: seqgp.State | None = None) -> QuoteDraws:
+    def quote_draws(self, quotes: Quotes | None = None, state: seqgp.SequentialState | None = None) -> QuoteDraws:
         """Model prices and new quotes under the posterior: of the day's own quotes, or of others of the same day."""
         state = self.state if state is None else state
         day = self._day_of(state).quotes if quotes is None else quotes
@@ -120,7 +120,7 @@ class LocalVolFit:
         """By expiration: RMSE in bp of implied volatility, share inside bid-ask, coverage."""
         return self.quote_draws(quotes).by_expiration(probability)
 
-    def surface(self, state: seqgp.State | None = None) -> SurfaceDraws:
+    def surface(self, state: seqgp.SequentialState | None = None) -> SurfaceDraws:
         """The draws of the local-volatility surface."""
         state = self.state if state is None else state
         parameters = jax.vmap(self.model.model.parameters)(jnp.asarray(state.z))
@@ -177,14 +177,16 @@ class LocalVolFit:
         infos = [day.info for day in self.days]
         return seqgp.to_datatree(seqgp.Run(self.state, infos, self.last.snapshot, self.model.model))
 
-    def _quote_draws(self, key, day: Quotes, level: Float[Array, "draws n"], state: seqgp.State) -> QuoteDraws:
+    def _quote_draws(
+        self, key, day: Quotes, level: Float[Array, "draws n"], state: seqgp.SequentialState
+    ) -> QuoteDraws:
         prices = price_draws(self.model.plan(day), self.model.values(level))
         noise = np.asarray(jax.vmap(self.model.model.parameters)(jnp.asarray(state.z))["noise"])
         robust = self.model.robust
         drawn = jax.random.t(key, DEGREES, prices.shape) if robust else jax.random.normal(key, prices.shape)
         return QuoteDraws(day.table, prices, prices + noise[:, None] * self.model.units(day) * np.asarray(drawn))
 
-    def _forget_noise(self, key: Key[Array, ""], state: seqgp.State) -> seqgp.State:
+    def _forget_noise(self, key: Key[Array, ""], state: seqgp.SequentialState) -> seqgp.SequentialState:
         """The state with the noise drawn from its prior: some days are quoted better than others."""
         model = self.model.model
         index = model.layout().likelihood
@@ -193,7 +195,7 @@ class LocalVolFit:
         z = jnp.asarray(state.z).at[:, index].set(fresh)
         return state._replace(z=z, parameters=model.natural(z))
 
-    def _day_of(self, state: seqgp.State) -> DayFit:
+    def _day_of(self, state: seqgp.SequentialState) -> DayFit:
         for day in self.days:
             if day.state.t == state.t:
                 return day
@@ -218,7 +220,7 @@ class LocalVolFit:
         return pd.concat(parts, ignore_index=True)
 
 
-def flat_parameters(state: seqgp.State) -> dict[str, Float[np.ndarray, "draws"]]:
+def flat_parameters(state: seqgp.SequentialState) -> dict[str, Float[np.ndarray, " draws"]]:
     """The parameters one by one, the level as a volatility."""
     found: dict[str, np.ndarray] = {}
     for name, values in state.parameters.items():

@@ -17,9 +17,9 @@ class ForwardCurve(eqx.Module):
     At maturity zero the discount is one and the forward the spot that the first two forwards point to.
     """
 
-    maturities: Float[np.ndarray, "n"]
-    forwards: Float[np.ndarray, "n"]
-    discounts: Float[np.ndarray, "n"]
+    maturities: Float[np.ndarray, " n"]
+    forwards: Float[np.ndarray, " n"]
+    discounts: Float[np.ndarray, " n"]
 
     @classmethod
     def from_table(cls, forwards: Table) -> ForwardCurve:
@@ -32,11 +32,11 @@ class ForwardCurve(eqx.Module):
         """The forward at maturity zero."""
         return float(self.forward(0.0)[0])
 
-    def forward(self, maturities: ArrayLike) -> Float[np.ndarray, "m"]:
+    def forward(self, maturities: ArrayLike) -> Float[np.ndarray, " m"]:
         """Forwards at any maturities."""
         return np.exp(_linear(np.atleast_1d(maturities), self.maturities, np.log(self.forwards)))
 
-    def discount(self, maturities: ArrayLike) -> Float[np.ndarray, "m"]:
+    def discount(self, maturities: ArrayLike) -> Float[np.ndarray, " m"]:
         """Discounts at any maturities."""
         at, values = np.append(0.0, self.maturities), np.append(0.0, np.log(self.discounts))
         return np.exp(_linear(np.atleast_1d(maturities), at, values))

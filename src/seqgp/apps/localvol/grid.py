@@ -41,16 +41,16 @@ class Grid(eqx.Module):
         payoff_curvature: second difference of the payoff: its kink.
     """
 
-    y: Float[np.ndarray, "nodes"]
-    times: Float[np.ndarray, "steps"]
-    half_steps: Float[np.ndarray, "steps"]
-    gains: Float[np.ndarray, "steps"]
-    below: Float[np.ndarray, "interior"]
-    above: Float[np.ndarray, "interior"]
-    compact_below: Float[np.ndarray, "interior"]
-    compact_above: Float[np.ndarray, "interior"]
-    start: Float[np.ndarray, "nodes"]
-    payoff_curvature: Float[np.ndarray, "interior"]
+    y: Float[np.ndarray, " nodes"]
+    times: Float[np.ndarray, " steps"]
+    half_steps: Float[np.ndarray, " steps"]
+    gains: Float[np.ndarray, " steps"]
+    below: Float[np.ndarray, " interior"]
+    above: Float[np.ndarray, " interior"]
+    compact_below: Float[np.ndarray, " interior"]
+    compact_above: Float[np.ndarray, " interior"]
+    start: Float[np.ndarray, " nodes"]
+    payoff_curvature: Float[np.ndarray, " interior"]
 
     @property
     def size(self) -> GridSize:
@@ -59,7 +59,7 @@ class Grid(eqx.Module):
 
 
 def requested_size(
-    error_bp: float, maturities: Float[np.ndarray, "maturities"], scale: float, width: float
+    error_bp: float, maturities: Float[np.ndarray, " maturities"], scale: float, width: float
 ) -> GridSize:
     """Sizes for a requested error, in basis points of implied volatility at 20% and within two deviations.
 
@@ -76,7 +76,7 @@ def build_grid(
     log_moneyness: ArrayLike | None = None,
     grid: str | GridSize | tuple[int, int] = "1bp",
     volatility: float = 0.25,
-) -> tuple[Grid, Int[np.ndarray, "maturities"]]:
+) -> tuple[Grid, Int[np.ndarray, " maturities"]]:
     """Choose nodes and steps for the given maturities.
 
     Args:
@@ -104,7 +104,7 @@ def build_grid(
     return _assemble(_strike_nodes(size.nodes, scale, width), nodes_t), index + np.minimum(index, DAMPED_INTERVALS)
 
 
-def _checked_maturities(maturities: ArrayLike) -> Float[np.ndarray, "maturities"]:
+def _checked_maturities(maturities: ArrayLike) -> Float[np.ndarray, " maturities"]:
     times = np.atleast_1d(np.asarray(maturities, dtype=float))
     if times.ndim != 1 or times.size == 0:
         raise ValueError(f"maturities: expected a number or a list of numbers, got shape {times.shape}")
@@ -132,7 +132,7 @@ def _round_up(size: float) -> int:
     return _SIZE_ROUNDING * math.ceil(size / _SIZE_ROUNDING)
 
 
-def _strike_nodes(nodes: int, scale: float, width: float) -> Float[np.ndarray, "nodes"]:
+def _strike_nodes(nodes: int, scale: float, width: float) -> Float[np.ndarray, " nodes"]:
     return scale * np.sinh(np.linspace(-1, 1, nodes) * np.arcsinh(width / scale))
 
 
@@ -149,12 +149,12 @@ def _time_nodes(times, intervals: int) -> tuple[np.ndarray, np.ndarray]:
     return nodes, index
 
 
-def _clock(times) -> Float[np.ndarray, "maturities"]:
+def _clock(times) -> Float[np.ndarray, " maturities"]:
     """The time in which steps are equal: one at the first maturity."""
     return 1 + np.log(times / times[0]) / _STEP_POWER
 
 
-def _apportion(shares: np.ndarray, total: int) -> Int[np.ndarray, "maturities"]:
+def _apportion(shares: np.ndarray, total: int) -> Int[np.ndarray, " maturities"]:
     """Whole numbers, at least one each, as near to proportion as their total allows."""
     low, high = 0.0, total / shares.max()
     for _ in range(60):

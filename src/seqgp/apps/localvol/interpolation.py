@@ -9,7 +9,7 @@ _FLAT = 1e-60  # below any slope that matters; keeps ratios of vanishing slopes 
 _INSIDE = 0.02  # a slope keeps this share of the way from either chord
 
 
-def first_neighbour(nodes: Float[ArrayLike, "nodes"], k: Float[ArrayLike, "..."]) -> Int[Array, "..."]:
+def first_neighbour(nodes: Float[ArrayLike, " nodes"], k: Float[ArrayLike, "..."]) -> Int[Array, "..."]:
     """Index of the first of the six nodes around `k`."""
     return jnp.clip(jnp.searchsorted(jnp.asarray(nodes), k, side="right") - 3, 0, jnp.shape(nodes)[0] - NEIGHBOURS)
 

@@ -69,7 +69,7 @@ def _limited(grid: Grid, sigma):
     return lax.scan(step, (start, bend(grid, start) + grid.payoff_curvature), rows)[1]
 
 
-def bend(grid: Grid, value: Float[Array, "nodes"]) -> Float[Array, "interior"]:
+def bend(grid: Grid, value: Float[Array, " nodes"]) -> Float[Array, " interior"]:
     """The second difference in moneyness."""
     return (value[:-2] - value[1:-1]) * grid.below + (value[2:] - value[1:-1]) * grid.above
 

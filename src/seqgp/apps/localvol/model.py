@@ -155,7 +155,7 @@ class LocalVolatility:
             raise ValueError("no quotes are left: look at .excluded for the reasons")
         return day.plan(self.grid, self.volatility, pad_to, (self.maturities, self.log_moneyness))
 
-    def units(self, day: Quotes) -> Float[np.ndarray, "quotes"]:
+    def units(self, day: Quotes) -> Float[np.ndarray, " quotes"]:
         """What the noise is multiplied with: one, the half-spread, or vega."""
         table = day.table
         if self.noise == "price":
@@ -176,7 +176,7 @@ class LocalVolatility:
         sigma = jax.nn.softplus(jnp.asarray(level))
         return sigma.reshape(*sigma.shape[:-1], len(self.maturities), len(self.log_moneyness))
 
-    def surface(self, level: Float[ArrayLike, "n"]) -> Surface:
+    def surface(self, level: Float[ArrayLike, " n"]) -> Surface:
         """One surface from one level at the knots."""
         return Surface(self.maturities, self.log_moneyness, self.values(level))
 
@@ -205,7 +205,7 @@ def from_tree(tree: dict[str, Any]) -> Plan:
     return Plan(**fields)
 
 
-def _model_prices(level: Float[Array, "n"], context: dict[str, Any]) -> Float[Array, "quotes"]:
+def _model_prices(level: Float[Array, " n"], context: dict[str, Any]) -> Float[Array, " quotes"]:
     plan = from_tree(context["plan"])
     shape = (plan.in_time.shape[1], plan.in_strike.shape[1])
     return knot_prices(plan, jax.nn.softplus(level).reshape(shape))
@@ -230,7 +230,7 @@ def _through(level: Any) -> Any:
     return level.through(seqgp.inverse_softplus)
 
 
-def _increasing(name: str, values: ArrayLike) -> Float[np.ndarray, "n"]:
+def _increasing(name: str, values: ArrayLike) -> Float[np.ndarray, " n"]:
     array = np.asarray(values, dtype=float)
     if array.ndim != 1 or len(array) < 2 or not np.all(np.isfinite(array)) or np.any(np.diff(array) <= 0):
         raise ValueError(f"LocalVolatility: {name}: expected at least two numbers, increasing")
@@ -247,7 +247,7 @@ def _unit_square(maturities: np.ndarray, log_moneyness: np.ndarray, coordinates:
     return np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=-1)
 
 
-def _spread_strikes(low: float, high: float, count: int) -> Float[np.ndarray, "count"]:
+def _spread_strikes(low: float, high: float, count: int) -> Float[np.ndarray, " count"]:
     """Knots from `low` to `high`, denser near the money."""
     width = max(high - low, 1e-3) / 6
     return width * np.sinh(np.linspace(np.arcsinh(low / width), np.arcsinh(high / width), count))

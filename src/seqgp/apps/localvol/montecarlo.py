@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Key
 from seqgp.apps.localvol.posterior import SurfaceDraws
 from seqgp.apps.localvol.surface import Surface
 
-Payoff = Callable[[Float[Array, "steps+1"]], Float[Array, ""]]
+Payoff = Callable[[Float[Array, " steps+1"]], Float[Array, ""]]
 STEPS_A_YEAR = 100
 
 
@@ -38,7 +38,7 @@ class MonteCarloPrice(NamedTuple):
     path_sd: float
     standard_error: float
     path_error: float
-    draws: Float[np.ndarray, "draws"]
+    draws: Float[np.ndarray, " draws"]
 
 
 def price_payoff(
@@ -97,8 +97,8 @@ def _nested(payoff: Payoff, pairs: int, keys, knots, values, times, forwards):
 
 
 def simulate_paths(
-    key: Key[Array, ""], sigma: Surface, times: Float[Array, "steps+1"], pairs: int
-) -> Float[Array, "2*pairs steps+1"]:
+    key: Key[Array, ""], sigma: Surface, times: Float[Array, " steps+1"], pairs: int
+) -> Float[Array, " 2*pairs steps+1"]:
     """Paths of `log(S/F)`, each with its mirror image: Euler steps in the logarithm, volatility at mid-step."""
     steps = len(times) - 1
     half = jax.random.normal(key, (steps, pairs))

@@ -33,8 +33,8 @@ class SurfaceDraws(eqx.Module):
         curve: forwards and discounts of the day.
     """
 
-    maturities: Float[np.ndarray, "a"]
-    log_moneyness: Float[np.ndarray, "b"]
+    maturities: Float[np.ndarray, " a"]
+    log_moneyness: Float[np.ndarray, " b"]
     values: Float[Array, "draws a b"]
     prior_sd: float
     curve: ForwardCurve
@@ -79,7 +79,7 @@ class SurfaceGrid(eqx.Module):
         prior_sd: of `softplus⁻¹(σ)`.
     """
 
-    maturities: Float[np.ndarray, "m"]
+    maturities: Float[np.ndarray, " m"]
     log_moneyness: Float[np.ndarray, "m n"]
     strikes: Float[np.ndarray, "m n"]
     draws: Float[np.ndarray, "draws m n"]

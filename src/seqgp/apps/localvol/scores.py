@@ -24,7 +24,7 @@ class QuoteDraws(NamedTuple):
     prices: Float[np.ndarray, "draws quotes"]
     observable: Float[np.ndarray, "draws quotes"]
 
-    def errors(self) -> Float[np.ndarray, "quotes"]:
+    def errors(self) -> Float[np.ndarray, " quotes"]:
         """The posterior mean price's implied volatility minus the quote's, in basis points."""
         mean = volatility_draws(self.table, self.prices.mean(axis=0, keepdims=True))[0]
         return BP * (mean - self.table["implied_volatility"].to_numpy(float))
@@ -35,7 +35,7 @@ class QuoteDraws(NamedTuple):
         price = self.table["price"].to_numpy(float)
         return (price >= low) & (price <= high)
 
-    def standardised(self) -> Float[np.ndarray, "quotes"]:
+    def standardised(self) -> Float[np.ndarray, " quotes"]:
         """Errors of the prices over the predictive standard deviation."""
         return (self.table["price"].to_numpy(float) - self.observable.mean(axis=0)) / self.observable.std(axis=0)
 

@@ -24,8 +24,8 @@ Volatility = Surface | Callable[[Array, Array], Array]
 
 def call_prices(
     sigma: Volatility,
-    maturities: Float[ArrayLike, "maturities"],
-    strikes: Float[ArrayLike, "strikes"],
+    maturities: Float[ArrayLike, " maturities"],
+    strikes: Float[ArrayLike, " strikes"],
     forward: Float[ArrayLike, "..."] = 1.0,
     discount: Float[ArrayLike, "..."] = 1.0,
     grid: str | GridSize | tuple[int, int] = "1bp",
@@ -59,7 +59,7 @@ def call_prices(
 
 
 @jax.jit
-def _call_rows(grid: Grid, sigma, step: Int[Array, "rows"], k: Float[Array, "rows strikes"]):
+def _call_rows(grid: Grid, sigma, step: Int[Array, " rows"], k: Float[Array, "rows strikes"]):
     """Calls over `D F`: a row for each of the given steps, at its own moneyness."""
     nodes = jnp.exp(grid.y)
     calls = convex_time_values(grid, sigma)[step] + jnp.maximum(1 - nodes, 0.0)
@@ -84,19 +84,19 @@ class Plan(eqx.Module):
     """
 
     grid: Grid
-    step: Int[np.ndarray, "quotes"]
-    node: Int[np.ndarray, "quotes"]
-    moneyness: Float[np.ndarray, "quotes"]
+    step: Int[np.ndarray, " quotes"]
+    node: Int[np.ndarray, " quotes"]
+    moneyness: Float[np.ndarray, " quotes"]
     around: Float[np.ndarray, "quotes 6"]
     payoff: Float[np.ndarray, "quotes 6"]
-    scale: Float[np.ndarray, "quotes"]
+    scale: Float[np.ndarray, " quotes"]
     in_time: Float[np.ndarray, "steps a"]
     in_strike: Float[np.ndarray, "nodes b"]
 
 
 def plan_quotes(
-    maturities: Float[ArrayLike, "quotes"],
-    strikes: Float[ArrayLike, "quotes"],
+    maturities: Float[ArrayLike, " quotes"],
+    strikes: Float[ArrayLike, " quotes"],
     forward: Float[ArrayLike, "..."] = 1.0,
     discount: Float[ArrayLike, "..."] = 1.0,
     is_call: ArrayLike = True,
@@ -142,7 +142,7 @@ def plan_quotes(
 
 def quote_prices(
     plan: Plan, sigma: Volatility | Float[Array, "steps nodes"], convex: bool = False
-) -> Float[Array, "quotes"]:
+) -> Float[Array, " quotes"]:
     """Prices of the planned quotes under a local volatility.
 
     Args:
@@ -156,12 +156,12 @@ def quote_prices(
 
 
 @jax.jit
-def _quotes_from(plan: Plan, history: Float[Array, "steps nodes"]) -> Float[Array, "quotes"]:
+def _quotes_from(plan: Plan, history: Float[Array, "steps nodes"]) -> Float[Array, " quotes"]:
     values = history[plan.step[:, None], plan.node[:, None] + np.arange(NEIGHBOURS)] + plan.payoff
     return convex_cubic(plan.around, values, plan.moneyness) * plan.scale
 
 
-def knot_prices(plan: Plan, values: Float[Array, "a b"], convex: bool = False) -> Float[Array, "quotes"]:
+def knot_prices(plan: Plan, values: Float[Array, "a b"], convex: bool = False) -> Float[Array, " quotes"]:
     """Prices of the planned quotes under `Surface(*knots, values)`, its interpolation being part of the plan."""
     return quote_prices(plan, jnp.exp(plan.in_time @ jnp.log(values) @ plan.in_strike.T), convex)
 

@@ -20,8 +20,8 @@ class Surface(eqx.Module):
         values: volatility at the knots, positive.
     """
 
-    maturities: Float[Array, "a"]
-    log_moneyness: Float[Array, "b"]
+    maturities: Float[Array, " a"]
+    log_moneyness: Float[Array, " b"]
     values: Float[Array, "a b"]
 
     def __init__(self, maturities: ArrayLike, log_moneyness: ArrayLike, values: ArrayLike):
@@ -37,13 +37,13 @@ class Surface(eqx.Module):
         in_time = knot_weights(self.maturities, T) @ jnp.log(self.values)
         return jnp.exp(jnp.sum(in_time * knot_weights(self.log_moneyness, y), axis=-1))
 
-    def on_grid(self, T: Float[ArrayLike, "m"], y: Float[ArrayLike, "n"]) -> Float[Array, "m n"]:
+    def on_grid(self, T: Float[ArrayLike, " m"], y: Float[ArrayLike, " n"]) -> Float[Array, "m n"]:
         """Volatility at every pair of a maturity and a log-moneyness."""
         return jnp.exp(knot_weights(self.maturities, T) @ jnp.log(self.values) @ knot_weights(self.log_moneyness, y).T)
 
 
 @jax.jit
-def knot_weights(knots: Float[Array, "k"], x: Float[ArrayLike, "..."]) -> Float[Array, "... k"]:
+def knot_weights(knots: Float[Array, " k"], x: Float[ArrayLike, "..."]) -> Float[Array, "... k"]:
     """Weights of the knots at `x`: cubic Hermite with three-point slopes, constant beyond the ends.
 
     The weights at each `x` add up to one, and a quadratic is reproduced exactly.
@@ -71,7 +71,7 @@ def _to_knots(left, right):
     return jnp.pad(left, [*pad, (0, 1)]) + jnp.pad(right, [*pad, (1, 0)])
 
 
-def _slope_matrix(width: Float[Array, "k-1"]) -> Float[Array, "k k"]:
+def _slope_matrix(width: Float[Array, " k-1"]) -> Float[Array, "k k"]:
     """The matrix from values at the knots to slopes: of the parabola through three neighbours."""
     k = width.shape[0] + 1
     chord = (np.eye(k)[1:] - np.eye(k)[:-1]) / width[:, None]

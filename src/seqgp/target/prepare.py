@@ -2,73 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from seqgp.latents.protocol import Sites
-from seqgp.models.errors import DataError, ModelError, SamplerError
-from seqgp.models.likelihoods import check_distribution
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.sequential.carry import Carried
-from seqgp.sequential.observed import observed_from, padded_size
-from seqgp.sequential.problem import Problem
-from seqgp.sequential.state import State, Window
+from seqgp.target.carry import Carried
 
-
-def require_x64() -> None:
-    """Raise unless JAX computes in double precision."""
-    if not jax.config.read("jax_enable_x64"):
-        raise SamplerError(
-            "seqgp needs double precision (the Cholesky factor of a smooth kernel fails in single): call "
-            'jax.config.update("jax_enable_x64", True) before anything else'
-        )
-
-
-def check_snapshot(model: Model, snapshot: Snapshot) -> None:
-    """Raise unless model and snapshot fit each other; nothing is compiled."""
-    if not isinstance(snapshot, Snapshot):
-        raise DataError(f"expected a seqgp.Snapshot(t, x, y), got {type(snapshot).__name__}")
-    model.kernel.space.check_dimension(snapshot.x.shape[1])
-    if model.likelihood.pointwise and snapshot.y.shape != (len(snapshot.x),):
-        raise DataError(
-            f"Snapshot: y has shape {snapshot.y.shape}, expected ({len(snapshot.x)},), one value a row of x"
-        )
-    found: list[Any] = []
-
-    def probe(level):
-        parameters = model.parameters(jnp.asarray(model.prior_of_z()[0]))
-        found.append(model.likelihood.distribution(level, snapshot.context, parameters))
-        return jnp.zeros(())
-
-    try:
-        jax.eval_shape(probe, jax.ShapeDtypeStruct((len(snapshot.x),), float))
-    except (TypeError, KeyError, IndexError, ValueError, AttributeError, NameError) as error:
-        raise ModelError(
-            f"likelihood failed on the snapshot at t = {snapshot.t}: {type(error).__name__}: {error}"
-        ) from error
-    check_distribution(found[0], snapshot.y)
-
-
-def check_step(model: Model, tau: int, state: State, snapshot: Snapshot, fingerprint: str) -> None:
-    """Raise unless the state is one that this step can follow."""
-    if not isinstance(state, State):
-        raise SamplerError(f"step: expected the state of a previous step, got {type(state).__name__}")
-    if state.fingerprint != fingerprint:
-        raise SamplerError(
-            "step: the state is of another model; use the model that it was sampled with (compare model.fingerprint())"
-        )
-    if len(state.window.times) != tau:
-        raise SamplerError(f"step: the state carries a window of {len(state.window.times)} times, but tau = {tau}")
-    if not snapshot.t > state.t:
-        raise DataError(f"t = {snapshot.t} is not after the last t = {state.t}")
-    if snapshot.x.shape[1] != state.window.x.shape[2] and not hasattr(state.representation, "axes"):
-        raise DataError(
-            f"Snapshot: x has {snapshot.x.shape[1]} columns, but the last one had {state.window.x.shape[2]}"
-        )
+if TYPE_CHECKING:
+    from seqgp.sequential.state import SequentialState
+from seqgp.target.carry import Window
+from seqgp.target.observed import observed_from, padded_size
+from seqgp.target.problem import Problem
 
 
 def initial_problem(model: Model, representation: Any, snapshot: Snapshot) -> tuple[Problem, Sites]:
@@ -86,7 +34,7 @@ def initial_problem(model: Model, representation: Any, snapshot: Snapshot) -> tu
     return problem, sites
 
 
-def step_sites(model: Model, state: State, snapshot: Snapshot) -> tuple[Sites, Window, int]:
+def step_sites(model: Model, state: SequentialState, snapshot: Snapshot) -> tuple[Sites, Window, int]:
     """The sites of a later snapshot, and the window padded so that both have the same number."""
     latent = state.representation
     slots = state.window.x.shape[1]

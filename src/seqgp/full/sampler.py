@@ -10,15 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
+from seqgp.chains.chains import Setting
+from seqgp.chains.sampling import Progress, info_of, merge, sample_first
+from seqgp.full.stacked import FullState, budget_of, check_snapshots, levels, stacked_problem
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.reference.stacked import FullState, budget_of, check_snapshots, levels, stacked_problem
+from seqgp.samplers.checks import digest
+from seqgp.samplers.info import Info
 from seqgp.sequential.carry import PaperCarry
-from seqgp.sequential.chains import Setting
-from seqgp.sequential.sampler import digest
-from seqgp.sequential.sampling import Progress, info_of, merge, sample_first
 from seqgp.sequential.settings import choose_updates, plan_of, resolve_updates
-from seqgp.sequential.state import Info
 
 
 class FullSampler:

@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Key
 
-from seqgp.latents.linalg import cholesky
+from seqgp.linalg.factor import cholesky
 from seqgp.mcmc.moves import repeated
 from seqgp.mcmc.target import Position, position_at
 from seqgp.models.model import Model
 from seqgp.models.types import Array
-from seqgp.sequential.engine import compiled, in_threads, prepared
-from seqgp.sequential.problem import Assembly, Problem, assemble, target_of
+from seqgp.runtime.engine import compiled, in_threads, prepared
+from seqgp.target.problem import Assembly, Problem, assemble, target_of
 
 CANDIDATES = 32  # drawn for the start of a chain; the best is taken
 
@@ -136,7 +136,7 @@ def _advance(setting: Setting, problem: Problem, tuning: Any, plan: Plan, keys, 
 class Totals(eqx.Module):
     """A tree of counts as one vector: there are many of them, and each array that is handed over takes its time."""
 
-    values: Float[Array, "k"]
+    values: Float[Array, " k"]
     structure: Any = eqx.field(static=True)
 
     @classmethod

@@ -22,8 +22,8 @@ class Summary(NamedTuple):
 
     count: Float[Array, ""]  # pyright: ignore[reportIncompatibleMethodOverride]
     gram: Float[Array, "S S"]  # W'W
-    weighted: Float[Array, "S"]  # W'y
-    ones: Float[Array, "S"]  # W'1
+    weighted: Float[Array, " S"]  # W'y
+    ones: Float[Array, " S"]  # W'1
     y: Float[Array, ""]  # 1'y
     yy: Float[Array, ""]  # y'y
 
@@ -46,10 +46,10 @@ class Squares(NamedTuple):
     """A sum of squares ``|r − A w|²`` as a function of ``w``: a few inner products, whatever the size of the data."""
 
     constant: Float[Array, ""]  # r'r
-    slope: Float[Array, "k"]  # A'r
+    slope: Float[Array, " k"]  # A'r
     gram: Float[Array, "k k"]  # A'A
 
-    def on_plane(self, u: Float[Array, "k"], v: Float[Array, "k"]) -> Callable[[Array, Array], Array]:
+    def on_plane(self, u: Float[Array, " k"], v: Float[Array, " k"]) -> Callable[[Array, Array], Array]:
         """The sum of squares at ``w = c u + s v``, as a function of ``(c, s)``: six numbers."""
         pair = jnp.stack([u, v])
         (ru, rv), ((uu, uv), (_, vv)) = pair @ self.slope, pair @ self.gram @ pair.T
@@ -70,12 +70,12 @@ class Observed(NamedTuple):
     context: Any
     summary: Summary | None
 
-    def level(self, sites: Float[Array, "S"], parameters: dict[str, Any]) -> Float[Array, "N"]:
+    def level(self, sites: Float[Array, " S"], parameters: dict[str, Any]) -> Float[Array, " N"]:
         """``f + mean`` at the data."""
         return self.observe(sites) + parameters["mean"]
 
     def log_likelihood(
-        self, likelihood: Likelihood, sites: Float[Array, "S"], parameters: dict[str, Any]
+        self, likelihood: Likelihood, sites: Float[Array, " S"], parameters: dict[str, Any]
     ) -> Float[Array, ""]:
         """The log density of the data given the latent at the sites."""
         if self.summary is not None:
@@ -86,10 +86,10 @@ class Observed(NamedTuple):
     def on_span(
         self,
         likelihood: Likelihood,
-        middle: Float[Array, "S"],
+        middle: Float[Array, " S"],
         columns: Float[Array, "S k"],
         parameters: dict[str, Any],
-    ) -> Callable[[Float[Array, "k"], Float[Array, "k"]], Callable[[Array, Array], Array]]:
+    ) -> Callable[[Float[Array, " k"], Float[Array, " k"]], Callable[[Array, Array], Array]]:
         """The log likelihood on a plane of a span: ``(u, v)`` to a function of ``(c, s)``.
 
         The sites are ``middle + columns @ (c u + s v)``. For Gaussian data the log likelihood is quadratic, and costs

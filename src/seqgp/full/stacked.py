@@ -16,11 +16,11 @@ from seqgp.latents.protocol import Sites
 from seqgp.models.errors import DataError, SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.sequential import prepare
-from seqgp.sequential.carry import Carried
-from seqgp.sequential.observed import observed_from
-from seqgp.sequential.problem import Problem
-from seqgp.sequential.settings import positive
+from seqgp.samplers.checks import check_snapshot, positive, require_x64
+from seqgp.target import prepare
+from seqgp.target.carry import Carried
+from seqgp.target.observed import observed_from
+from seqgp.target.problem import Problem
 
 
 class FullState(NamedTuple):
@@ -49,7 +49,7 @@ class Budget(NamedTuple):
 
 def budget_of(who: str, model: Any, draws: int, chains: Any, warmup: Any, thin: Any) -> Budget:
     """The settings of a sampler, or an error that names the one that cannot be used."""
-    prepare.require_x64()
+    require_x64()
     if not isinstance(model, Model):
         raise SamplerError(f"{who}: expected a seqgp.Model, got {type(model).__name__}")
     budget = Budget(
@@ -69,7 +69,7 @@ def check_snapshots(model: Model, snapshots: Sequence[Snapshot] | Snapshot) -> t
     if not found:
         raise DataError("snapshots: the list is empty, expected at least one seqgp.Snapshot")
     for snapshot in found:
-        prepare.check_snapshot(model, snapshot)
+        check_snapshot(model, snapshot)
     for last, snapshot in itertools.pairwise(found):
         if not snapshot.t > last.t:
             raise DataError(f"snapshots: t = {snapshot.t} is not after the last t = {last.t}")

@@ -88,7 +88,7 @@ def _solve_with(transpose: bool):
 _solve_plain, _solve_transposed = _solve_with(False), _solve_with(True)
 
 
-def solve_lower(root: Float[Array, "n n"], v: Float[Array, "n *k"], transpose: bool = False) -> Float[Array, "n *k"]:
+def solve_lower(root: Float[Array, "n n"], v: Float[Array, " n *k"], transpose: bool = False) -> Float[Array, " n *k"]:
     """``root⁻¹ v`` for a lower triangular root, or ``root⁻ᵀ v``."""
     columns = v if v.ndim == 2 else v[:, None]
     solution = (_solve_transposed if transpose else _solve_plain)(root, columns)

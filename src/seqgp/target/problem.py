@@ -15,15 +15,15 @@ from seqgp.mcmc.target import Target
 from seqgp.models.likelihoods import Gaussian
 from seqgp.models.model import Model
 from seqgp.models.types import Array
-from seqgp.sequential.carry import Carried
-from seqgp.sequential.observed import Observed
+from seqgp.target.carry import Carried
+from seqgp.target.observed import Observed
 
 
 class Problem(NamedTuple):
     """A step as arrays: everything that changes from step to step, and nothing that is compiled in."""
 
     carried: Carried
-    times: Float[Array, "B"]
+    times: Float[Array, " B"]
     x: Float[Array, "B S D"]
     mask: Bool[Array, "B S"]
     observed: tuple[Observed, ...]  # one per present block

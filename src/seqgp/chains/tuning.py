@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from seqgp.chains.chains import Draws, Setting
+from seqgp.chains.search import Found, search, surrogate_at
 from seqgp.mcmc.curvature import diagonal_curvature, differentiable
 from seqgp.mcmc.informed import InformedTuning
 from seqgp.mcmc.plain import Plain, PlainTuning
@@ -16,10 +18,8 @@ from seqgp.mcmc.student import Student
 from seqgp.models.likelihoods import Gaussian
 from seqgp.models.model import Model
 from seqgp.models.types import Array
-from seqgp.sequential.chains import Draws, Setting
-from seqgp.sequential.engine import compiled, remembered
-from seqgp.sequential.problem import Problem, assemble, target_of
-from seqgp.sequential.search import Found, search, surrogate_at
+from seqgp.runtime.engine import compiled, remembered
+from seqgp.target.problem import Problem, assemble, target_of
 
 
 class Tuned(NamedTuple):
@@ -132,7 +132,7 @@ def _plain(setting: Setting, problem: Problem, sites: np.ndarray | None, z: np.n
     return PlainTuning(np.asarray(run())), seconds
 
 
-def _curvature(setting: Setting, problem: Problem, sites: Float[Array, "n"], z: Float[Array, "d"]):
+def _curvature(setting: Setting, problem: Problem, sites: Float[Array, " n"], z: Float[Array, " d"]):
     model: Model = setting.model
     target = target_of(assemble(model, setting.carry, problem), _no_window(problem))
     pointwise = model.likelihood.pointwise and all(

@@ -12,13 +12,13 @@ from numpyro.diagnostics import effective_sample_size, gelman_rubin
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-from seqgp.sequential.state import UpdateInfo
+from seqgp.samplers.info import UpdateInfo
 
 LATENT_VALUES = 16  # of the latent, evenly spread, are looked at in each step
 TAILS = (0.05, 0.95)
 
 Chains = Float[np.ndarray, "chains n k"]
-Each = Float[np.ndarray, "k"]
+Each = Float[np.ndarray, " k"]
 
 
 def diagnose(z: Chains, latent: Chains, names: list[str]):

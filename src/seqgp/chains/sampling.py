@@ -10,18 +10,18 @@ import jax
 import numpy as np
 from jaxtyping import Key
 
+from seqgp.chains import chains as chains_
+from seqgp.chains.chains import Chains, Draws, Plan, Setting
+from seqgp.chains.diagnostics import diagnose, remarks
+from seqgp.chains.tuning import Tuned, retune, tune
 from seqgp.mcmc.elliptical import SliceInfo
 from seqgp.mcmc.informed import Informed
 from seqgp.models.errors import SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.models.types import Array
-from seqgp.sequential import chains as chains_
-from seqgp.sequential.chains import Chains, Draws, Plan, Setting
-from seqgp.sequential.diagnostics import diagnose, remarks
-from seqgp.sequential.problem import Problem
-from seqgp.sequential.state import Info, UpdateInfo
-from seqgp.sequential.tuning import Tuned, retune, tune
+from seqgp.samplers.info import Info, UpdateInfo
+from seqgp.target.problem import Problem
 
 Progress = Callable[[float], None]
 STAGES = (0.2, 0.5, 1.0)  # of the warm-up of informed updates

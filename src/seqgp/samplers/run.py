@@ -12,9 +12,9 @@ from jaxtyping import Array, Key
 
 from seqgp.models.errors import DataError
 from seqgp.models.snapshot import Snapshot
-from seqgp.sequential.progress import ProgressBar
-from seqgp.sequential.sampler import SequentialSampler
-from seqgp.sequential.state import Info, State
+from seqgp.runtime.progress import ProgressBar
+from seqgp.samplers.info import Info
+from seqgp.samplers.protocol import Sampler, State
 
 Callback = Callable[[State, Info], None]
 Forecast = Callable[[Key[Array, ""], State, Snapshot], tuple[dict[str, float], tuple[str, ...]]]
@@ -30,7 +30,7 @@ class Run(NamedTuple):
 
 
 def steps(
-    sampler: SequentialSampler,
+    sampler: Sampler,
     snapshots: Iterable[Snapshot],
     key: Key[Array, ""],
     state: State | None = None,
@@ -65,7 +65,7 @@ def _forecast(forecast: Forecast | None, key, state: State, snapshot: Snapshot) 
 
 
 def run(
-    sampler: SequentialSampler,
+    sampler: Sampler,
     snapshots: Iterable[Snapshot],
     key: Key[Array, ""],
     state: State | None = None,

@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float, Int
 
+from seqgp.chains.fisher import log_precision, surrogate_of
 from seqgp.mcmc.informed import Surrogate, quadratic_at
 from seqgp.mcmc.target import Target, place_at
 from seqgp.mcmc.tilted import tilt
 from seqgp.models.likelihoods import Gaussian
 from seqgp.models.types import Array
-from seqgp.sequential.fisher import log_precision, surrogate_of
-from seqgp.sequential.problem import Assembly
+from seqgp.target.problem import Assembly
 
 MAX_ITERATIONS = 40
 MAX_HALVINGS = 12
@@ -24,15 +24,15 @@ ENOUGH = 1e-3  # gain in log density below which the search ends: the surrogate 
 class Found(NamedTuple):
     """Where the search ended."""
 
-    nu: Float[Array, "n"]
-    sites: Float[Array, "n"]
+    nu: Float[Array, " n"]
+    sites: Float[Array, " n"]
     surrogate: Surrogate
     log_density: Float[Array, ""]
     iterations: Int[Array, ""]
     converged: Bool[Array, ""]
 
 
-def surrogate_at(assembly: Assembly, target: Target, sites: Float[Array, "n"], z: Float[Array, "d"]) -> Surrogate:
+def surrogate_at(assembly: Assembly, target: Target, sites: Float[Array, " n"], z: Float[Array, " d"]) -> Surrogate:
     """The surrogate at a point, with how it follows the likelihood's parameters."""
     model, problem = assembly.model, assembly.problem
     blocks = sites[-assembly.present * problem.x.shape[1] :].reshape(assembly.present, -1)
@@ -51,7 +51,7 @@ def surrogate_at(assembly: Assembly, target: Target, sites: Float[Array, "n"], z
     return Surrogate(factor, slope, z, growth)
 
 
-def search(assembly: Assembly, target: Target, z: Float[Array, "d"], nu: Float[Array, "n"]) -> Found:
+def search(assembly: Assembly, target: Target, z: Float[Array, " d"], nu: Float[Array, " n"]) -> Found:
     """From ``nu``, climb ``log_likelihood + log N(nu)`` at fixed ``z``, by the surrogate's steps, halved as needed."""
     place = place_at(target, z)
     root = target.root(place.conditional)

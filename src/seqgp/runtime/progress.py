@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from seqgp.sequential.state import Info
+if TYPE_CHECKING:
+    from seqgp.samplers.info import Info
 
 
 class ProgressBar:

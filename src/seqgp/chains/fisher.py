@@ -16,14 +16,14 @@ from jaxtyping import Float
 
 from seqgp.models.likelihoods import Gaussian, Likelihood
 from seqgp.models.types import Array
-from seqgp.sequential.observed import Observed
+from seqgp.target.observed import Observed
 
-Factor = Float[Array, "S"] | Float[Array, "S r"]
+Factor = Float[Array, " S"] | Float[Array, "S r"]
 
 
 def surrogate_of(
     likelihood: Likelihood, observed: tuple[Observed, ...], sites: Float[Array, "P S"], parameters: dict[str, Any]
-) -> tuple[Factor, Float[Array, "PS"]]:
+) -> tuple[Factor, Float[Array, " PS"]]:
     """``(F, b)`` of ``−½ u'FF'u + b'u`` in the level at the sites of all present blocks, found at ``sites``.
 
     For a Gaussian likelihood they are those of unit noise, and do not depend on the point.
@@ -39,7 +39,7 @@ def surrogate_of(
     return jax.scipy.linalg.block_diag(*full), slope
 
 
-def _block(likelihood: Likelihood, observed: Observed, sites: Float[Array, "S"], parameters: dict[str, Any]):
+def _block(likelihood: Likelihood, observed: Observed, sites: Float[Array, " S"], parameters: dict[str, Any]):
     if isinstance(likelihood, Gaussian):
         return _gaussian(observed, sites.shape[0])
     gradient = jax.grad(lambda s: observed.log_likelihood(likelihood, s, parameters))(sites)
@@ -62,7 +62,7 @@ def _gaussian(observed: Observed, size: int):
     return _to_sites(observed, ones, size), _to_sites(observed, ones * observed.y, size)
 
 
-def _to_sites(observed: Observed, values: Float[Array, "N"], size: int) -> Float[Array, "S"]:
+def _to_sites(observed: Observed, values: Float[Array, " N"], size: int) -> Float[Array, " S"]:
     index = observed.observe.index
     return values if index is None else jnp.zeros(size, values.dtype).at[index].set(values)
 

@@ -1,0 +1,1 @@
+"""Chains started, tuned, warmed up, drawn from, diagnosed."""

@@ -1,0 +1,1 @@
+"""All times at once, exactly: the sampler that the sequential ones are compared with."""

@@ -1,0 +1,1 @@
+"""Linear algebra that is safe under vmap and in threads."""

@@ -1,0 +1,1 @@
+"""Compiled once, run on all cores, with progress."""

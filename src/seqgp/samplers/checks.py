@@ -1,0 +1,63 @@
+"""What every sampler asks of its arguments before anything is compiled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import numbers
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from seqgp.models.errors import DataError, ModelError, SamplerError
+from seqgp.models.likelihoods import check_distribution
+from seqgp.models.model import Model
+from seqgp.models.snapshot import Snapshot
+
+
+def require_x64() -> None:
+    """Raise unless JAX computes in double precision."""
+    if not jax.config.read("jax_enable_x64"):
+        raise SamplerError(
+            "seqgp needs double precision (the Cholesky factor of a smooth kernel fails in single): call "
+            'jax.config.update("jax_enable_x64", True) before anything else'
+        )
+
+
+def positive(name: str, value: Any, least: int = 1) -> int:
+    """A whole number that is large enough."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+        raise SamplerError(f"{name} = {value!r} is not a whole number >= {least}")
+    return int(value)
+
+
+def check_snapshot(model: Model, snapshot: Snapshot) -> None:
+    """Raise unless model and snapshot fit each other; nothing is compiled."""
+    if not isinstance(snapshot, Snapshot):
+        raise DataError(f"expected a seqgp.Snapshot(t, x, y), got {type(snapshot).__name__}")
+    model.kernel.space.check_dimension(snapshot.x.shape[1])
+    if model.likelihood.pointwise and snapshot.y.shape != (len(snapshot.x),):
+        raise DataError(
+            f"Snapshot: y has shape {snapshot.y.shape}, expected ({len(snapshot.x)},), one value a row of x"
+        )
+    found: list[Any] = []
+
+    def probe(level):
+        parameters = model.parameters(jnp.asarray(model.prior_of_z()[0]))
+        found.append(model.likelihood.distribution(level, snapshot.context, parameters))
+        return jnp.zeros(())
+
+    try:
+        jax.eval_shape(probe, jax.ShapeDtypeStruct((len(snapshot.x),), float))
+    except (TypeError, KeyError, IndexError, ValueError, AttributeError, NameError) as error:
+        raise ModelError(
+            f"likelihood failed on the snapshot at t = {snapshot.t}: {type(error).__name__}: {error}"
+        ) from error
+    check_distribution(found[0], snapshot.y)
+
+
+def digest(model: Model) -> str:
+    """What tells one model from another, in a few letters."""
+    text = json.dumps(model.fingerprint(), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

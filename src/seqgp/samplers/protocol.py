@@ -1,0 +1,98 @@
+"""What everything around a sampler sees of it: ``run``, ``Store``, ``predict``, ``calibrate`` know no engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from jaxtyping import Float, Key
+
+from seqgp.models.model import Model
+from seqgp.models.snapshot import Snapshot
+from seqgp.models.types import Array
+from seqgp.samplers.info import Info
+
+Progress = Callable[[float], None]  # called with the share of a step that is done
+
+
+class Predictive(Protocol):
+    """What each posterior draw says about the level at new inputs: a Gaussian."""
+
+    def draws(self, key: Key[Array, ""], model: Model) -> Float[Array, "draws n"]:
+        """One draw of the level at the new inputs for each posterior draw."""
+        ...
+
+    def log_marginals(self, model: Model, y: np.ndarray) -> Float[np.ndarray, " draws"]:
+        """For Gaussian data ``log p(y)`` of each posterior draw, the latent integrated out; NaN in ``y`` drops out."""
+        ...
+
+
+class State(Protocol):
+    """Equally weighted draws of the posterior after a snapshot; besides, what the sampler's next step needs."""
+
+    @property
+    def t(self) -> float:
+        """The time of the snapshot."""
+        ...
+
+    @property
+    def step(self) -> int:
+        """The number of the step, from 1."""
+        ...
+
+    @property
+    def latent(self) -> Float[Array, "draws N"]:
+        """``f_t + mean`` at the inputs of the snapshot: what the likelihood sees."""
+        ...
+
+    @property
+    def parameters(self) -> dict[str, Array]:
+        """The inferred parameters in natural units, each ``(draws,)`` or ``(draws, entries)``."""
+        ...
+
+    @property
+    def z(self) -> Float[Array, "draws d"]:
+        """The parameters as standard-form Gaussians."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the model that the draws are from."""
+        ...
+
+    @property
+    def draws(self) -> int:
+        """The number of draws."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """The number of columns of the inputs."""
+        ...
+
+    def thinned(self, draws: int) -> State:
+        """A state of fewer draws, evenly spread over those there are."""
+        ...
+
+    def predictive(self, model: Model, x: Float[np.ndarray, "n D"], t: float) -> Predictive:
+        """The level at new inputs, now or later."""
+        ...
+
+
+class Sampler(Protocol):
+    """Draws from the posterior after each snapshot: ``(key, state, snapshot) -> (state, info)``."""
+
+    model: Model
+    draws: int
+    fingerprint: str
+
+    def init(self, key: Key[Array, ""], snapshot: Snapshot, progress: Progress | None = None) -> tuple[State, Info]:
+        """The draws after the first snapshot."""
+        ...
+
+    def step(
+        self, key: Key[Array, ""], state: Any, snapshot: Snapshot, progress: Progress | None = None
+    ) -> tuple[State, Info]:
+        """The draws after a further snapshot, from a state of this sampler's own kind."""
+        ...

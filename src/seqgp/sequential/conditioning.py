@@ -1,0 +1,140 @@
+"""The level at new inputs given each posterior draw: its window beside the new sites, as one Gaussian."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Key
+
+from seqgp.latents.dense import Dense
+from seqgp.latents.protocol import Observe
+from seqgp.linalg.factor import cholesky, solve_lower
+from seqgp.models.likelihoods import fill_missing
+from seqgp.models.model import Model
+from seqgp.models.types import Array
+from seqgp.runtime.engine import compiled, cores, in_threads
+from seqgp.target.observed import gaussian_log_density
+
+if TYPE_CHECKING:
+    from seqgp.sequential.state import SequentialState
+
+
+class Conditioning(NamedTuple):
+    """What each posterior draw says about the latent at new sites: a Gaussian, given its window and parameters."""
+
+    latent: Any
+    times: np.ndarray
+    x: np.ndarray
+    mask: np.ndarray
+    observe: Observe
+    known: bool  # the sites themselves are in the window: nothing is left to draw
+    z: Float[Array, "draws d"]
+    window: Float[Array, "draws tau S"]
+
+    def draws(self, key: Key[Array, ""], model: Model) -> Float[Array, "draws n"]:
+        """One draw of the level at the new inputs for each posterior draw."""
+        return jnp.concatenate(self._in_pieces(_draw_levels, model, jax.random.split(key, len(self.z))))
+
+    def log_marginals(self, model: Model, y: np.ndarray) -> np.ndarray:
+        """``log N(y; mean, K + noise²)`` for each posterior draw, the latent integrated out; NaN in ``y`` drops out."""
+        filled, missing = fill_missing(y)
+        each = np.zeros((len(self.z), 0))
+        return np.concatenate(self._in_pieces(_log_marginals, model, each, filled, missing))
+
+    def _in_pieces(self, function, model: Model, each, *shared) -> list:
+        pieces = np.array_split(np.arange(len(self.z)), min(cores(), len(self.z)))
+        tasks = [
+            compiled(function, model, self._replace(z=self.z[piece], window=self.window[piece]), each[piece], *shared)[
+                0
+            ]
+            for piece in pieces
+        ]
+        return in_threads(tasks)
+
+
+def _moments(model: Model, conditioning: Conditioning):
+    """For one draw: parameters, the mean of the new sites, and the root of their covariance."""
+    latent, kernel = conditioning.latent, model.kernel
+    geometry = latent.geometry(kernel, conditioning.times, conditioning.x, conditioning.mask, 1)
+
+    def at(z, window):
+        parameters = model.parameters(z)
+        if conditioning.known:
+            return parameters, window[-1], None
+        conditional = latent.conditional(kernel, geometry, parameters, model.jitter)
+        return parameters, conditional.mean(window), conditional.root
+
+    return at
+
+
+def _draw_levels(model: Model, conditioning: Conditioning, keys):
+    at = _moments(model, conditioning)
+
+    def one(inputs):
+        key, z, window = inputs
+        parameters, sites, root = at(z, window)
+        if root is not None:
+            sites = sites + root.apply(jax.random.normal(key, sites.shape, sites.dtype))
+        return conditioning.observe(sites) + parameters["mean"]
+
+    return jax.lax.map(one, (keys, conditioning.z, conditioning.window))
+
+
+def _log_marginals(model: Model, conditioning: Conditioning, each, y, missing):
+    at = _moments(model, conditioning)
+    weights, seen = conditioning.observe.weights, ~missing
+    few_sites = weights is not None and weights.shape[1] < weights.shape[0]
+    count = jnp.sum(seen, dtype=float)
+    observe = jnp.where(seen[:, None], 0.0 if weights is None else weights, 0.0)
+    gram = observe.T @ observe
+
+    def in_sites(residual, root, noise):
+        """In the sites, where they are fewer than the data: ``I + A A'`` by way of ``I + A'A``."""
+        chol = cholesky(jnp.eye(len(gram)) + root.pull(root.pull(gram).T) / noise**2)
+        white = solve_lower(chol, root.pull(observe.T @ residual) / noise)
+        return residual @ residual - white @ white, jnp.sum(jnp.log(jnp.diagonal(chol)))
+
+    def in_data(residual, root, noise):
+        half = jax.vmap(conditioning.observe, in_axes=1, out_axes=1)(root.apply(jnp.eye(len(conditioning.x[-1]))))
+        covariance = jnp.eye(len(y)) + half @ half.T / noise**2
+        chol = cholesky(jnp.where(seen[:, None] & seen[None, :], covariance, jnp.eye(len(y))))
+        white = solve_lower(chol, residual)
+        return white @ white, jnp.sum(jnp.log(jnp.diagonal(chol)))
+
+    def one(inputs):
+        z, window = inputs
+        parameters, sites, root = at(z, window)
+        noise = parameters["noise"]
+        residual = jnp.where(seen, y - conditioning.observe(sites) - parameters["mean"], 0.0)
+        if root is None:
+            square, log_det = residual @ residual, 0.0
+        else:
+            square, log_det = (in_sites if few_sites else in_data)(residual, root, noise)
+        return gaussian_log_density(square, count, noise) - log_det
+
+    return jax.lax.map(one, (conditioning.z, conditioning.window))
+
+
+def conditioning_of(state: SequentialState, x: np.ndarray, t: float) -> Conditioning:
+    """The window beside the new sites: the inputs themselves, or fixed sites that are interpolated from."""
+    representation = state.representation
+    interpolates = hasattr(representation, "interpolate")
+    sites = representation.points if interpolates else x
+    slots = max(len(sites), state.window.x.shape[1])
+    pad, widen = slots - len(sites), slots - state.window.x.shape[1]
+    padded = np.concatenate([sites, np.repeat(sites[-1:], pad, axis=0)])
+    window_x = np.pad(state.window.x, ((0, 0), (0, widen), (0, 0)))
+    window_mask = np.pad(state.window.mask, ((0, 0), (0, widen)))
+    return Conditioning(
+        latent=representation if interpolates else Dense(),
+        times=np.append(state.window.times, t),
+        x=np.concatenate([window_x, padded[None]]),
+        mask=np.concatenate([window_mask, (np.arange(slots) < len(sites))[None]]),
+        observe=representation.interpolate(x) if interpolates else Observe(index=np.arange(len(x))),
+        known=interpolates and t == state.t,
+        z=jnp.asarray(state.z),
+        window=jnp.pad(jnp.asarray(state.window.f), ((0, 0), (0, 0), (0, widen))),
+    )
