@@ -18,6 +18,8 @@ from rich.markup import escape
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
+import seqgp
+
 Result = TypeVar("Result")
 
 
@@ -106,7 +108,7 @@ def in_own_process(function: Callable[..., Result], *args: Any) -> Result:
 
 def double_precision() -> None:
     """What every sampler needs."""
-    jax.config.update("jax_enable_x64", True)
+    seqgp.enable_x64()
 
 
 def hurry() -> None:

@@ -14,6 +14,7 @@ from jax import lax
 from scipy.linalg import get_lapack_funcs
 from threadpoolctl import threadpool_limits
 
+import seqgp
 from seqgp.apps.localvol import Plan, plan_quotes, quote_prices
 from seqgp.apps.localvol.march import implicit_matrices
 from seqgp.apps.localvol.solver import local_volatility
@@ -80,6 +81,6 @@ def _bare_solves(solve, lower, middle, upper, right):
 
 
 if __name__ == "__main__":
-    jax.config.update("jax_enable_x64", True)
+    seqgp.enable_x64()
     for name, value, goal in lines():
         print(f"{name:80s} {value:8.3f}" + (f"   goal {goal:g}" if goal is not None else ""))

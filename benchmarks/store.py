@@ -59,6 +59,6 @@ def _problem(locations: int, draws: int) -> tuple[seqgp.SequentialSampler, list[
 
 
 if __name__ == "__main__":
-    jax.config.update("jax_enable_x64", True)
+    seqgp.enable_x64()
     for name, value, goal in lines():
         print(f"{name}: {value:.4g}" + ("" if goal is None else f" (goal: below {goal})"))

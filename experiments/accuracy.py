@@ -281,7 +281,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    jax.config.update("jax_enable_x64", True)
+    seqgp.enable_x64()
     args = arguments()
     if args.quick:
         args.out = args.out / "quick"

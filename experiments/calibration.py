@@ -143,7 +143,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", help="parts of the names of cases")
     parser.add_argument("--quick", action="store_true", help="few simulations, written to out/ only")
     args = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
+    seqgp.enable_x64()
     if args.quick:
         args.simulations = 40
     partial = args.quick or args.only is not None

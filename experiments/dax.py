@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jax
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
@@ -21,6 +20,7 @@ from matplotlib.ticker import ScalarFormatter
 from rich.console import Console
 from rich.table import Table
 
+import seqgp
 from experiments.andreasen_huge import held_out_errors
 from seqgp.apps.localvol import DAX_COLUMNS, LocalVolatility, LocalVolFit, Quotes, figures
 
@@ -161,7 +161,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
 
 def main(argv: list[str] | None = None) -> None:
     arguments = parse(argv)
-    jax.config.update("jax_enable_x64", True)
+    seqgp.enable_x64()
     matplotlib.use("agg")
     console = Console(width=150)
     arguments.out.mkdir(parents=True, exist_ok=True)

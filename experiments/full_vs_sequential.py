@@ -186,7 +186,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    jax.config.update("jax_enable_x64", True)
+    seqgp.enable_x64()
     args = arguments()
     OUT.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []

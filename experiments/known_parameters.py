@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -58,7 +57,7 @@ def main() -> None:
     parser.add_argument("--time", choices=("SquaredExponential", *HALF_INTEGER), default="SquaredExponential")
     parser.add_argument("--quick", action="store_true", help="a small version that only shows that it runs")
     args = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
+    seqgp.enable_x64()
     n, steps, times = (12, 3, (2, 3)) if args.quick else (100, 10, TIMES)
     in_time = getattr(seqgp, args.time)
     sets = (simulate(seed, n, steps, in_time=in_time) for seed in range(args.datasets))

@@ -229,7 +229,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
 
 def main(argv: list[str] | None = None) -> None:
     arguments = parse(argv)
-    jax.config.update("jax_enable_x64", True)
+    seqgp.enable_x64()
     matplotlib.use("agg")
     console = Console(width=120)
     arguments.out.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,11 @@
 """Double precision everywhere; strict promotion and checked keys in the tests of the core."""
 
+import os
+
 import jax
 import pytest
 
+os.environ.setdefault("SEQGP_CACHE", "off")  # the tests leave the user's cache folder alone
 jax.config.update("jax_enable_x64", True)
 
 CORE = {"models", "latents", "mcmc", "sequential"}

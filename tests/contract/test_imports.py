@@ -1,6 +1,9 @@
 """The direction of the imports between the rooms, read off the source."""
 
 import ast
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,8 +79,46 @@ def test_applications_use_the_public_names_only():
 
 
 def test_the_package_is_nothing_but_names():
-    tree = ast.parse((SOURCE / "__init__.py").read_text())
-    for node in tree.body:
+    """The stub declares names of the rooms, each under its own; the package itself only loads them."""
+    for node in ast.parse((SOURCE / "__init__.pyi").read_text()).body:
         docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        dunder = isinstance(node, ast.Assign) and all(ast.unparse(t).startswith("__") for t in node.targets)
-        assert docstring or dunder or isinstance(node, (ast.Import, ast.ImportFrom)), ast.unparse(node)
+        version = isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "__version__"
+        name = isinstance(node, ast.ImportFrom) and node.level == 1 and all(a.asname == a.name for a in node.names)
+        assert docstring or version or name, ast.unparse(node)
+    loading, *more = [node for node in ast.parse((SOURCE / "__init__.py").read_text()).body if not _is_plain(node)]
+    assert ast.unparse(loading).endswith("= lazy_loader.attach_stub(__name__, __file__)")
+    assert not more, ast.unparse(more[0])
+
+
+def _is_plain(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names] == ["lazy_loader"]
+    docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return docstring or (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__version__")
+
+
+def test_every_public_name_is_there():
+    for name in seqgp.__all__:
+        assert getattr(seqgp, name) is not None
+
+
+HEAVY = {"pandas", "pyarrow", "zarr", "xarray", "h5py", "matplotlib", "plotly", "scipy.stats", "arviz_base"}
+BARE = HEAVY | {"jax", "jaxlib", "numpy", "numpyro", "equinox", "scipy", "rich", "pydantic"}
+COSTS = [  # what is done, and what must not have been imported for it
+    ("import seqgp", BARE | {"typer"}),
+    ("import seqgp, jax; seqgp.enable_x64(); seqgp.cache(); seqgp.Model, seqgp.Gaussian, seqgp.Snapshot", HEAVY),
+    ("import seqgp; seqgp.SequentialSampler, seqgp.FullSampler, seqgp.run, seqgp.predict, seqgp.Run", HEAVY),
+    ("from seqgp.cli import main; main(['--version'])", BARE),
+    ("from seqgp.cli import main; main(['--help'])", BARE - {"rich"}),
+]
+
+
+@pytest.mark.parametrize("done, unwanted", COSTS, ids=[done for done, _ in COSTS])
+def test_nothing_is_imported_that_is_not_needed(done, unwanted, tmp_path):
+    code = f"import sys\ntry:\n    {done}\nexcept SystemExit:\n    pass\nprint(*sys.modules, sep='\\n')"
+    environment = os.environ | {"SEQGP_CACHE": str(tmp_path), "JAX_PLATFORMS": "cpu"}
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert ended.returncode == 0, ended.stderr
+    imported_modules = set(ended.stdout.splitlines())
+    assert "seqgp" in imported_modules
+    assert not unwanted & imported_modules

@@ -8,7 +8,7 @@ from scipy.stats import chi2
 
 import seqgp
 from seqgp.evaluate.simulate import default_design
-from seqgp.evaluate.uniformity import bins_for, chi_square, holm
+from seqgp.evaluate.uniformity import bins_for, chi_square, holm, plot_ranks
 from seqgp.full.stacked import FullState
 
 
@@ -125,5 +125,5 @@ def test_chi_square_and_its_correction():
 def test_the_plot_has_a_panel_for_every_quantity(tmp_path):
     rng = np.random.default_rng(0)
     ranks = {name: rng.integers(0, 100, 50) for name in "abc"}
-    seqgp.evaluate.uniformity.plot_ranks(ranks).savefig(tmp_path / "ranks.png")
+    plot_ranks(ranks).savefig(tmp_path / "ranks.png")
     assert (tmp_path / "ranks.png").stat().st_size > 1000

@@ -5,6 +5,7 @@ import numpyro.distributions as dist
 import pytest
 
 import seqgp
+from seqgp.evaluate.simulate import default_design
 
 SIMULATIONS = 100
 
@@ -25,7 +26,7 @@ def model(spread=1.5, likelihood=None):
 def ranks(sampled, **settings):
     """Data from the model as it should be, draws from the one that is sampled."""
     sampler = seqgp.SequentialSampler(sampled, draws=99, chains=1, **settings)
-    design = seqgp.evaluate.simulate.default_design(model(), n=5)
+    design = default_design(model(), n=5)
     return seqgp.calibrate(model(), sampler, SIMULATIONS, key=jax.random.key(3), design=design)
 
 

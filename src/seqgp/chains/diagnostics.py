@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Float
 from numpyro.diagnostics import effective_sample_size, gelman_rubin
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from seqgp.samplers.info import UpdateInfo
 
@@ -46,6 +45,8 @@ def _halves(values: Chains) -> Chains:
 
 
 def _rank_normalised(values: Chains) -> Chains:
+    from scipy.stats import rankdata  # takes as long to import as all the rest
+
     flat = values.reshape(-1, values.shape[-1])
     return ndtri((rankdata(flat, axis=0) - 3 / 8) / (len(flat) + 1 / 4)).reshape(values.shape)
 

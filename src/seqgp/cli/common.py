@@ -9,14 +9,16 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import jax
 import typer
-from rich.console import Console
 
-from seqgp.io.store import Store
 from seqgp.models.errors import SeqgpError
+
+if TYPE_CHECKING:  # `seqgp --help` waits for neither
+    from rich.console import Console
+
+    from seqgp.io.store import Store
 
 FINE, FAILED, MISTAKE, DAMAGED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -35,10 +37,10 @@ def command(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        jax.config.update("jax_enable_x64", True)
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _show_warning
+                _prepare()
                 return function(*args, **kwargs)
         except (SeqgpError, OSError, MemoryError) as error:
             if kwargs.get("debug"):
@@ -60,8 +62,22 @@ def command(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
+def _prepare() -> None:
+    """Double precision, and compiled code kept from one command to the next."""
+    from seqgp.runtime.cache import CacheError, cache
+    from seqgp.runtime.precision import enable_x64
+
+    enable_x64()
+    try:
+        cache()
+    except CacheError as error:  # slower, and nothing worse
+        warnings.warn(str(error), stacklevel=2)
+
+
 def open_run(folder: Path) -> Store:
     """The run in a folder, with at least one step."""
+    from seqgp.io.store import Store
+
     store = Store(folder)
     store.latest()
     return store
@@ -77,6 +93,8 @@ def show(result: dict[str, Any], as_json: bool, text: Callable[[Console], None])
 
 def console() -> Console:
     """Where text for people goes; plain where it is not a terminal."""
+    from rich.console import Console
+
     return Console(highlight=False, soft_wrap=True)
 
 

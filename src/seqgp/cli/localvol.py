@@ -41,7 +41,7 @@ def localvol(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Infer local volatility, day after day, from option quotes: surfaces, smiles and errors, as tables and figures."""
+    """Infer local volatility from option quotes, day after day: surfaces, smiles and errors, as tables and figures."""
     from seqgp.apps.localvol import LocalVolatility, LocalVolFit, Quotes
 
     _check_folder(folder)

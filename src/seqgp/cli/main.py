@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 from typer.main import get_command
 
-from seqgp.cli import demo, fitting, localvol, reading
 from seqgp.cli.common import FINE, INTERRUPTED, MISTAKE
+from seqgp.cli.lazy import STYLE, Commands
 
 app = typer.Typer(
     name="seqgp",
@@ -19,14 +18,15 @@ app = typer.Typer(
     "`seqgp fit my.toml`, `seqgp report RUN -o report.html`.",
     epilog="Exit codes: 0 fine, 1 a fault of seqgp, 2 a mistake in what was given, 3 a damaged run.",
     no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
+    cls=Commands,
+    **STYLE,
 )
 
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         print(f"seqgp {version('seqgp')}")
         raise typer.Exit
 
@@ -38,22 +38,6 @@ def options(
     ] = False,
 ) -> None:
     """Options of the command itself."""
-
-
-for function in (
-    demo.demo,
-    reading.new,
-    fitting.fit,
-    fitting.update,
-    fitting.watch,
-    reading.predict,
-    reading.summary,
-    reading.export,
-    reading.check,
-    reading.report,
-    localvol.localvol,
-):
-    app.command(name=function.__name__)(function)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import kstest
 
 from seqgp.evaluate import scores
 from seqgp.models.errors import DataError
@@ -89,6 +88,8 @@ def drift_alarm(recent: Sequence[dict[str, Any]], level: float = 1e-3, least: in
     count = len(values[STATISTICS[0]])
     if count < least:
         return Drift(False, 1.0, "")
+    from scipy.stats import kstest
+
     p_values = {name: float(kstest(found, "uniform").pvalue) for name, found in values.items()}
     worst = min(p_values, key=lambda name: p_values[name])
     p = min(1.0, len(p_values) * p_values[worst])

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
-from scipy.stats import qmc
 
 from seqgp.latents.operators import root_with_jitter
 from seqgp.models.errors import ModelError
@@ -34,6 +33,8 @@ class Simulation(NamedTuple):
 def default_design(model: Model, n: int = 10, steps: int = 1) -> tuple[Snapshot, ...]:
     """``n`` well spread inputs in the unit cube, the same at each of ``steps`` times a quarter apart."""
     dimension = next((d for d in range(1, 20) if _takes(model, d)), 1)
+    from scipy.stats import qmc
+
     x = qmc.Halton(dimension, rng=0).random(n)
     return tuple(Snapshot(t=0.25 * i, x=x, y=np.zeros(n)) for i in range(steps))
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.stats import chi2
 
 RANKS = 100  # 0, …, 99
 MOST_BINS = 20
@@ -22,6 +21,8 @@ def chi_square(ranks: Int[np.ndarray, " simulations"]) -> float:
     bins = bins_for(len(ranks))
     counts = np.bincount(ranks * bins // RANKS, minlength=bins)
     expected = len(ranks) / bins
+    from scipy.stats import chi2
+
     return float(chi2.sf(np.sum((counts - expected) ** 2) / expected, bins - 1))
 
 

@@ -18,8 +18,7 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
 from numpyro.distributions.transforms import biject_to
-from scipy.special import log_ndtr
-from scipy.stats import norm
+from scipy.special import log_ndtr, ndtr
 
 from seqgp.models.errors import ModelError
 
@@ -142,7 +141,7 @@ def _tabulate(distribution: dist.Distribution, z: np.ndarray) -> tuple[np.ndarra
         w = _unconstrained_quantiles(distribution, to_support, z)
         theta = to_support(jnp.asarray(w))
         volume = to_support.log_abs_det_jacobian(jnp.asarray(w), theta)
-        log_slope = norm.logpdf(z) - np.asarray(distribution.log_prob(theta) + volume)
+        log_slope = (-0.5 * (z**2 + np.log(2 * np.pi))) - np.asarray(distribution.log_prob(theta) + volume)
         slope = np.exp(log_slope)
         # In the far tails rounding can spoil the cdf: keep the longest stretch around the middle that is clean.
         ok = np.isfinite(w) & np.isfinite(slope) & (slope > 0)
@@ -169,7 +168,7 @@ _NO_CDF = (NotImplementedError, AttributeError, ImportError)
 
 def _unconstrained_quantiles(distribution, to_support, z: np.ndarray) -> np.ndarray:
     """``w`` with ``F(to_support(w)) = Phi(z)``: by the inverse cdf where there is one, else by bisection."""
-    probability = norm.cdf(z)
+    probability = ndtr(z)
     try:
         theta = np.asarray(distribution.icdf(jnp.asarray(probability)), dtype=float)
         w = np.array(to_support.inv(jnp.asarray(theta)), dtype=float)
@@ -189,7 +188,7 @@ def _bisect(distribution, to_support, z: np.ndarray) -> np.ndarray:
     low, high = np.full_like(z, -800.0), np.full_like(z, 800.0)
     if not distribution.support.is_discrete and distribution.support is dist.constraints.real:
         low, high = low * 1e6, high * 1e6
-    probability = norm.cdf(z)
+    probability = ndtr(z)
     cdf = jax.jit(lambda w: distribution.cdf(to_support(w)))
     for _ in range(110):
         middle = 0.5 * (low + high)

@@ -21,7 +21,7 @@ def require_x64() -> None:
     if not jax.config.read("jax_enable_x64"):
         raise SamplerError(
             "seqgp needs double precision (the Cholesky factor of a smooth kernel fails in single): call "
-            'jax.config.update("jax_enable_x64", True) before anything else'
+            "seqgp.enable_x64() before anything else"
         )
 
 

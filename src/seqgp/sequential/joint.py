@@ -15,7 +15,6 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.stats import kurtosis, skew
 
 from seqgp.latents.protocol import Conditional
 from seqgp.models.model import Model
@@ -155,6 +154,8 @@ def _normality_remarks(model: Model, state: SequentialState, level: np.ndarray) 
     columns |= {f"component {i + 1} of the level": leading[:, i] for i in range(leading.shape[1])}
     values = np.stack(list(columns.values()), axis=1)
     found = []
+    from scipy.stats import kurtosis, skew  # a third of the time of all other imports
+
     for name, s, k in zip(columns, skew(values), kurtosis(values)):
         if abs(s) > 1.0 or k > 3.0:
             found.append(

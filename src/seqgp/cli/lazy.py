@@ -1,0 +1,59 @@
+"""Commands that are imported when they are run: ``seqgp --help`` need not wait for JAX."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+COMMANDS = {  # where each is, and the first line of its docstring
+    "demo": ("demo", "Run an embedded example, from a table to a finished report."),
+    "new": ("reading", "Write a commented configuration to begin with."),
+    "fit": ("fitting", "Sample after each time of a table, and keep the draws in a run."),
+    "update": ("fitting", "Add one or more later times to a run."),
+    "watch": ("fitting", "Take new tables as they arrive in a folder, until stopped by a signal (Ctrl-C, or SIGTERM)."),
+    "predict": (
+        "reading",
+        "Predict latent and data at new points, now or later: mean, standard deviation and quantiles.",
+    ),
+    "summary": ("reading", "Show what a run holds: times, parameters now, diagnostics."),
+    "export": (
+        "reading",
+        "Write a run for other tools: NetCDF or Zarr (ArviZ, xarray), or one flat Parquet table of the latent.",
+    ),
+    "check": ("reading", "Read every file of a run, and name those that are broken."),
+    "report": ("reading", "Write one self-contained HTML page about a run."),
+    "localvol": (
+        "localvol",
+        "Infer local volatility from option quotes, day after day: surfaces, smiles and errors, as tables and figures.",
+    ),
+}
+STYLE: dict[str, Any] = {"add_completion": False, "rich_markup_mode": "markdown", "pretty_exceptions_enable": False}
+
+
+class Commands(TyperGroup):
+    """All commands, by name and first line."""
+
+    def __init__(self, **settings: Any):
+        super().__init__(**settings)
+        self.commands = {name: Deferred(name=name, help=first) for name, (_, first) in COMMANDS.items()}
+
+
+class Deferred(TyperCommand):
+    """A command of which only name and first line are known until it is run, or asked for its own help."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """The context of the command itself, which runs in this one's place."""
+        assert self.name is not None
+        return loaded(self.name).make_context(info_name, args, parent, **extra)
+
+
+def loaded(name: str) -> Any:
+    """The command itself."""
+    module = importlib.import_module(f"seqgp.cli.{COMMANDS[name][0]}")
+    app = typer.Typer(**STYLE)
+    app.command(name=name)(getattr(module, name))
+    return get_command(app)
