@@ -108,7 +108,7 @@ def test_check_names_and_repairs(seqgp_, run):
     code, out, _ = seqgp_("check", run)
     assert code == 3
     assert "000003.npz" in out
-    assert seqgp_("summary", run)[0] == 2
+    assert seqgp_("summary", run)[0] == 3
     code, out, _ = seqgp_("check", run, "--repair")
     assert code == 0
     assert "000003.npz" in out

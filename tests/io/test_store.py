@@ -16,6 +16,7 @@ from runs import key, model, same, sampler, snapshots
 from seqgp.io import files
 from seqgp.io.errors import DamagedError
 from seqgp.io.lock import locked
+from seqgp.io.manifest import _checksum
 from seqgp.io.serialise import encode
 
 
@@ -119,7 +120,7 @@ def test_another_version_is_said(folder):
         seqgp.run(sampler(), snapshots(4), store=folder)
 
 
-@pytest.mark.parametrize("written, message", [(2, "later than this version"), (0, "never released"), ("x", "later")])
+@pytest.mark.parametrize("written, message", [(3, "later than this version"), (0, "never released"), ("x", "later")])
 def test_other_formats_are_refused(folder, written, message):
     _edit(folder, lambda m: m.update(format=written))
     with pytest.raises(seqgp.StoreError, match=message):
@@ -250,5 +251,6 @@ def test_nothing_read_is_unpickled(folder):
 def _edit(folder, change):
     path = folder / "manifest.json"
     content = json.loads(path.read_text())
+    del content["sha256"]
     change(content)
-    path.write_text(json.dumps(content))
+    path.write_text(json.dumps({**content, "sha256": _checksum(content)}))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from seqgp.io.errors import DamagedError
 from seqgp.models.errors import SeqgpError
 
 if TYPE_CHECKING:  # `seqgp --help` waits for neither
@@ -46,7 +47,7 @@ def command(function: Callable[..., Any]) -> Callable[..., Any]:
             if kwargs.get("debug"):
                 raise
             _complain(_line(error), kwargs.get("json", False))
-            raise typer.Exit(MISTAKE) from None
+            raise typer.Exit(DAMAGED if isinstance(error, DamagedError) else MISTAKE) from None
         except KeyboardInterrupt:
             _complain("interrupted; every finished step is kept, and the same command goes on", False)
             raise typer.Exit(INTERRUPTED) from None

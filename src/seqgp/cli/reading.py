@@ -132,24 +132,25 @@ def check(
     if found and not json:
         for damage in found:
             show({}, False, lambda out, d=damage: out.print(f"broken: {d.path.name}: {d.why}", markup=False))
-    moved = store.repair() if repair and found else []
+    mended = store.repair() if repair and found else []
     said = {
         "run": folder,
         "steps": len(store),
         "broken": [{"file": d.path, "why": d.why} for d in found],
-        "set_aside": [d.path for d in moved],
+        "set_aside": [d.path for d in mended],
     }
 
     def text(out: Any) -> None:
-        if moved:
-            out.print(f"set aside {len(moved)} files; the run goes on after step {len(store)}", markup=False)
+        if mended:
+            last = f"after step {store.latest().number}" if len(store) else "from the beginning"
+            out.print(f"mended: {len(mended)} files set aside or restored; the run goes on {last}", markup=False)
         elif found:
             out.print(f"{len(found)} broken files; `seqgp check {folder} --repair` sets them aside", markup=False)
         else:
             out.print(f"{folder}: {len(store)} steps, all whole", markup=False)
 
     show(said, json, text)
-    if found and not moved:
+    if found and not mended:
         raise typer.Exit(DAMAGED)
 
 

@@ -10,7 +10,11 @@ class StoreError(SeqgpError):
 
 
 class DamagedError(StoreError):
-    """A file of a run that is truncated, corrupted or foreign."""
+    """A file of a run that is truncated, corrupted, foreign or gone."""
+
+
+class PassingError(StoreError):
+    """What may be over in a moment: another process holds the run, the disk is full. Worth trying again."""
 
 
 class TableError(SeqgpError, ValueError):

@@ -1,7 +1,8 @@
 """Files that are whole or absent: written aside, synced, renamed; with a checksum of every part.
 
 A container is a plain ``.npz`` (NumPy reads it) with two more members: ``header.json``, which holds the SHA-256 of
-every array, and ``header.sha256``. Members are read, and verified, only when asked for.
+every array, and ``header.sha256``. It is opened once: what is read from it belongs together, also where another process
+replaces the file meanwhile. Members are read, and verified, only when asked for.
 """
 
 from __future__ import annotations
@@ -12,20 +13,51 @@ import hashlib
 import io
 import json
 import os
+import stat
+import struct
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from seqgp.io.errors import DamagedError, StoreError
+from seqgp.io.errors import DamagedError, PassingError, StoreError
 
 HEADER, SEAL = "header.json", "header.sha256"
 PARTIAL = ".partial"  # how the name of an unfinished file ends
-_FULL = {errno.ENOSPC, errno.EDQUOT}
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+# How a damaged archive fails in zipfile, struct, json and NumPy's parser.
+_BROKEN = (
+    zipfile.BadZipFile, struct.error, ValueError, KeyError, IndexError, TypeError, AttributeError, EOFError,
+    OverflowError, NotImplementedError, RuntimeError, SyntaxError,
+)  # fmt: skip
 _LAST_WRITTEN = (1980, 1, 1, 0, 0, 0)  # of members: equal content gives equal files
+
+
+def open_regular(path: Path, follow: bool = False) -> IO[bytes]:
+    """Open a file for reading, if it is a regular one: no pipe that blocks, no device that never ends, no folder.
+
+    Args:
+        path: the file.
+        follow: whether a link to one will do.
+
+    Raises:
+        OSError: with what it is instead.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    descriptor = os.open(path, flags if follow else flags | getattr(os, "O_NOFOLLOW", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def read_own(path: Path) -> bytes:
+    """All of a file of a run."""
+    with open_regular(path) as file:
+        return file.read()
 
 
 def write_atomically(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
@@ -44,7 +76,7 @@ def write_atomically(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
         name = None
         _sync_folder(path.parent)
     except OSError as error:
-        raise StoreError(_why(path, error)) from error
+        raise unwritten(path, error) from error
     finally:
         if name is not None:
             with contextlib.suppress(OSError):
@@ -75,15 +107,35 @@ def write_container(path: Path, header: dict[str, Any], arrays: Mapping[str, np.
 
 
 class Container(Mapping[str, np.ndarray]):
-    """A container on disk: the header is read at once, an array when it is asked for."""
+    """A container on disk, open until it is closed: the header is read at once, an array when it is asked for."""
 
     def __init__(self, path: Path):
         self.path = path
-        self.header: dict[str, Any] = self._guarded(self._read_header)
+        self._file: IO[bytes] | None = None
+        try:
+            with self._named():
+                self._file = open_regular(path)
+                self._archive = zipfile.ZipFile(self._file)
+                self.header: dict[str, Any] = self._read_header()
+        except BaseException:
+            self.close()
+            raise
         self._sums: dict[str, str] = self.header["sha256"]
 
+    def __enter__(self) -> Container:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            self._file.close()
+
     def __getitem__(self, name: str) -> np.ndarray:
-        return self._guarded(lambda: self._read(name))
+        with self._named():
+            return self._read(name)
 
     def __iter__(self):
         return iter(self._sums)
@@ -109,21 +161,23 @@ class Container(Mapping[str, np.ndarray]):
         return array
 
     def _bytes(self, member: str) -> bytes:
-        with zipfile.ZipFile(self.path) as archive:
-            if archive.getinfo(member).compress_type != zipfile.ZIP_STORED:
-                raise ValueError(f"{member} is compressed, which seqgp never writes")
-            return archive.read(member)
+        if self._archive.getinfo(member).compress_type != zipfile.ZIP_STORED:
+            raise ValueError(f"{member} is compressed, which seqgp never writes")
+        return self._archive.read(member)
 
-    def _guarded(self, read: Callable[[], Any]) -> Any:
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
         """Every way in which a broken file fails, as one error that names it."""
         try:
-            return read()
+            yield
         except FileNotFoundError as error:
             raise DamagedError(f"{self.path}: the file is gone; {_remedy(self.path)}") from error
-        except PermissionError as error:
-            raise StoreError(f"{self.path}: may not be read ({error.strerror}); check its permissions") from error
-        # A damaged archive can fail in as many ways as zipfile, struct, json and NumPy's parser have.
-        except Exception as error:
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EINVAL):
+                what = "a link" if error.errno == errno.ELOOP else "not a regular file"
+                raise DamagedError(f"{self.path}: {what}, not a file of a run; {_remedy(self.path)}") from error
+            raise StoreError(f"{self.path}: cannot be read ({error.strerror}); check the file and the disk") from error
+        except _BROKEN as error:
             why = "not a file of a run" if isinstance(error, zipfile.BadZipFile) else str(error).strip("'\"")
             raise DamagedError(f"{self.path}: truncated or corrupted ({why}); {_remedy(self.path)}") from error
 
@@ -157,9 +211,10 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _why(path: Path, error: OSError) -> str:
+def unwritten(path: Path, error: OSError) -> StoreError:
+    """Why a file could not be written, and what to do about it."""
     if error.errno in _FULL:
-        return (
+        return PassingError(
             f"{path}: the disk is full; nothing was half-written: free some space and run again, it goes on from here"
         )
-    return f"{path}: cannot be written ({error.strerror or error}); check the folder and its permissions"
+    return StoreError(f"{path}: cannot be written ({error.strerror or error}); check the folder and its permissions")

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from seqgp.io.errors import StoreError
+from seqgp.io.errors import DamagedError, PassingError, StoreError
+from seqgp.io.files import read_own, write_json
 
 LOCK, HOLDER = ".lock", ".holder.json"
 
@@ -21,16 +22,18 @@ LOCK, HOLDER = ".lock", ".holder.json"
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a run. The operating system releases it when the process dies, however it dies."""
+    if (folder / LOCK).is_symlink():
+        raise DamagedError(f"{folder / LOCK}: is a link, which seqgp never makes; remove it")
     lock = FileLock(str(folder / LOCK))
     try:
         lock.acquire(timeout=0)
     except Timeout as error:
-        raise StoreError(f"{folder}: in use by {_holder(folder)}; wait for it to finish, or stop it") from error
+        raise PassingError(f"{folder}: in use by {_holder(folder)}; wait for it to finish, or stop it") from error
     except OSError as error:
         raise StoreError(f"{folder}: cannot be locked ({error.strerror or error}); check its permissions") from error
     try:
-        with contextlib.suppress(OSError):  # only for the message to others
-            (folder / HOLDER).write_text(json.dumps(_identity()))
+        with contextlib.suppress(StoreError):  # only for the message to others
+            write_json(folder / HOLDER, _identity())
         yield
     finally:
         with contextlib.suppress(OSError):
@@ -49,7 +52,7 @@ def _identity() -> dict[str, str | int]:
 
 def _holder(folder: Path) -> str:
     try:
-        who = json.loads((folder / HOLDER).read_text())
+        who = json.loads(read_own(folder / HOLDER))
         return f"process {who['process']} of {who['user']} on {who['host']} since {who['since']}"
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return "another process"

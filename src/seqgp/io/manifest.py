@@ -1,7 +1,11 @@
-"""The manifest of a run: which format, versions, key, model and settings its steps belong to."""
+"""The manifest of a run: which format, versions, key, model and settings its steps belong to.
+
+It carries a checksum of itself, and every step a copy of it: an edit is noticed, a loss can be made good.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import uuid
@@ -15,16 +19,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
+from pydantic import TypeAdapter
 
 from seqgp.io.errors import DamagedError, StoreError
-from seqgp.io.files import write_json
+from seqgp.io.files import read_own, write_json
+from seqgp.io.layout import MANIFEST as NAME
+from seqgp.io.layout import step_files
 from seqgp.io.specification import ModelSpec, specify
 from seqgp.models.model import Model, describe
 from seqgp.samplers.protocol import Sampler
 
-NAME = "manifest.json"
-FORMAT = 1  # raised whenever a file of a run changes its meaning; MIGRATIONS brings older ones up to it
-MIGRATIONS: dict[int, Any] = {}
+FORMAT = 2  # raised whenever a file of a run changes its meaning; MIGRATIONS brings older ones up to it
+MIGRATIONS: dict[int, Any] = {1: lambda content: {**content, "format": 2}}  # 1, of version 0.1, has no checksum
+SUM = "sha256"
 
 
 class Manifest(NamedTuple):
@@ -43,7 +50,7 @@ class Manifest(NamedTuple):
 
     def random_key(self) -> Key[Array, ""]:
         """The key that the run was started with; steps fold their number into it."""
-        data = jnp.asarray(self.key["data"], dtype=jnp.uint32)
+        data = jnp.asarray(np.asarray(self.key["data"], dtype=np.uint32))
         return jax.random.wrap_key_data(data, impl=self.key["implementation"])
 
     def build_model(self) -> Model | None:
@@ -68,35 +75,86 @@ def new_manifest(sampler: Sampler, key: Any, configuration: dict[str, Any] | Non
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest of a run."""
-    write_json(folder / NAME, manifest._asdict())
+    """Write the manifest of a run, with its checksum."""
+    write_json(folder / NAME, sealed(manifest))
+
+
+def sealed(manifest: Manifest) -> dict[str, Any]:
+    """A manifest as it is written: with its checksum."""
+    content = {**manifest._asdict(), "format": FORMAT}
+    return {**content, SUM: _checksum(content)}
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a run, brought to the present format."""
+    """The manifest of a run, verified and brought to the present format."""
     path = folder / NAME
     try:
-        content = json.loads(path.read_text())
-        written = content["format"]
+        return manifest_from(json.loads(read_own(path)), path)
     except (FileNotFoundError, NotADirectoryError) as error:
+        steps = len(step_files(folder))
+        if steps:
+            raise DamagedError(
+                f"{path}: is gone, but its {steps} steps are there; `seqgp check {folder} --repair` restores it from "
+                "them (steps of version 0.1 hold no copy: restore it from a backup)"
+            ) from error
         raise StoreError(f"{folder}: no run here (there is no {NAME}); check the path, or make one first") from error
+    except IsADirectoryError as error:
+        raise DamagedError(f"{path}: is a folder, not the manifest of a run; {REMEDY}") from error
     except OSError as error:
+        if path.is_symlink() or not path.is_file():
+            raise DamagedError(f"{path}: a link or a device, not the manifest of a run; {REMEDY}") from error
         raise StoreError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise DamagedError(f"{path}: not the manifest of a run ({error}); restore it from a backup") from error
-    if not isinstance(written, int) or written > FORMAT:
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise DamagedError(f"{path}: not the manifest of a run ({error}); {REMEDY}") from error
+
+
+REMEDY = "`seqgp check RUN --repair` restores it from the steps, or take it from a backup"
+
+
+def is_sealed(folder: Path) -> bool:
+    """Whether a manifest that was read before has a checksum."""
+    return SUM in json.loads(read_own(folder / NAME))
+
+
+def manifest_from(content: Any, path: Path) -> Manifest:
+    """A manifest from what was read: checksum, format and every entry are looked at before anything is used."""
+    if not isinstance(content, dict) or "format" not in content:
+        raise DamagedError(f"{path}: not the manifest of a run; {REMEDY}")
+    content = dict(content)
+    written, given = content["format"], content.pop(SUM, None)
+    if given is not None and given != _checksum(content):
+        raise DamagedError(f"{path}: its checksum is wrong: it was edited, or is corrupted; {REMEDY}")
+    if not isinstance(written, int) or isinstance(written, bool) or written > FORMAT:
         raise StoreError(
             f"{path}: format {written} is later than this version of seqgp reads ({FORMAT}); upgrade seqgp"
         )
+    if given is None and written >= FIRST_WITH_SUM:
+        raise DamagedError(f"{path}: its checksum is missing; {REMEDY}")
     while written < FORMAT:
         if written not in MIGRATIONS:
             raise StoreError(f"{path}: format {written} was never released, so it cannot be read; run again from data")
         content = MIGRATIONS[written](content)
         written += 1
     try:
-        return Manifest(**content)
-    except TypeError as error:
-        raise DamagedError(f"{path}: not the manifest of a run ({error}); restore it from a backup") from error
+        manifest = _ENTRIES.validate_python(content)
+        manifest.random_key()
+        if manifest.specification is not None:
+            ModelSpec.model_validate(manifest.specification)
+    except (ValueError, TypeError) as error:
+        why = " ".join(str(error).split())[:160]
+        if given is not None:  # as it was written, by a version that knows more
+            raise StoreError(f"{path}: made by another version of seqgp ({why}); read it with that one") from error
+        raise DamagedError(f"{path}: not the manifest of a run ({why}); {REMEDY}") from error
+    return manifest
+
+
+FIRST_WITH_SUM = 2
+_ENTRIES = TypeAdapter(Manifest)
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def check_same(folder: Path, manifest: Manifest, sampler: Sampler, key: Any) -> None:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from jaxtyping import Array, Key
 
 from seqgp.evaluate.ahead import Forecaster
-from seqgp.io.step import Step, digest
+from seqgp.io.seen import Seen
+from seqgp.io.step import Step
 from seqgp.io.store import Store, Writer
 from seqgp.models.errors import DataError, SamplerError
 from seqgp.models.model import Model
@@ -100,7 +101,7 @@ def _stored(
     earlier = [step.info for step in store][-keep if keep else None :]
     before = None if last is None else last.state
     if last is not None:
-        current.skip(list(store), last)
+        current.skip(Seen(store), last)
     ahead = Forecaster(sampler.model, [info.scores for info in earlier]) if forecast else None
     key = store.manifest.random_key()
     done = loop.run(sampler, current, key, before, [save, *called], progress, keep, ahead)
@@ -113,7 +114,7 @@ class _Current:
 
     def __init__(self, snapshots: Iterable[Snapshot]):
         self._snapshots = snapshots
-        self._seen: dict[float, Step] = {}
+        self._seen: Seen | None = None
         self._last: Step | None = None
         self._given: Snapshot | None = None
 
@@ -125,29 +126,17 @@ class _Current:
             raise DataError("run: no snapshot was given")
         return self._given
 
-    def skip(self, steps: list[Step], last: Step) -> None:
-        self._seen = {step.t: step for step in steps}
+    def skip(self, seen: Seen, last: Step) -> None:
+        self._seen = seen
         self._last = last
 
     def __iter__(self) -> Iterator[Snapshot]:
         for snapshot in self._snapshots:
-            t = getattr(snapshot, "t", None)
-            if self._last is not None and t is not None and t <= self._last.t:
-                self._check_seen(snapshot)
-                continue
+            if self._seen is not None and isinstance(snapshot, Snapshot):
+                found = self._seen.compare(snapshot)
+                if found.refused:
+                    raise DataError(f"{self._seen.folder}: {found.why}")
+                if not found.later:
+                    continue
             self._given = snapshot
             yield snapshot
-
-    def _check_seen(self, snapshot: Snapshot) -> None:
-        run = self._last.path.parent.parent if self._last else None
-        found = self._seen.get(snapshot.t)
-        if found is None:
-            raise DataError(
-                f"{run}: t = {snapshot.t} is before the last stored time {self._last and self._last.t}, but was never "
-                "seen; only later times can be added"
-            )
-        if found.digest != digest(snapshot):
-            raise DataError(
-                f"{run}: the data at t = {snapshot.t} are not those that were stored; a step that was sampled "
-                "cannot change: leave it out, or begin another run"
-            )

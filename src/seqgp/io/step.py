@@ -1,9 +1,11 @@
-"""One step of a run on disk: written whole, read piece by piece."""
+"""One step of a run on disk: written whole, and read from a file that is opened once for what is asked."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,14 @@ import numpy as np
 
 from seqgp.io.errors import DamagedError, StoreError
 from seqgp.io.files import Container, write_container
-from seqgp.io.manifest import FORMAT, Manifest
+from seqgp.io.manifest import FORMAT, Manifest, sealed
 from seqgp.io.serialise import Arrays, decode, encode
 from seqgp.io.summary import Summary, summarise
 from seqgp.models.snapshot import Snapshot
 from seqgp.samplers.info import Info
 from seqgp.samplers.protocol import State
+
+PARTS = {"run", "step", "t", "labels", "data", "state", "info", "snapshot", "summary"}  # of a header
 
 
 class Step:
@@ -35,35 +39,40 @@ class Step:
         """The number of the step, from 1."""
         return int(self.path.stem)
 
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[Container]:
+        """The file, opened once: what is read from it belongs together, also while another process replaces it."""
+        with Container(self.path) as container:
+            header, run = container.header, self.path.parent.parent
+            if header.get("run") != self._manifest.run or header.get("step") != self.number:
+                other = header.get("run") != self._manifest.run
+                what = "a step of another run" if other else f"step {header.get('step')}"
+                raise DamagedError(
+                    f"{self.path}: this file is {what}; put the right one back, or `seqgp check {run} --repair`"
+                )
+            if not set(header) >= PARTS:
+                lacks = ", ".join(sorted(PARTS - set(header)))
+                raise DamagedError(f"{self.path}: its header lacks {lacks}; `seqgp check {run} --repair` sets it aside")
+            yield container
+
     @functools.cached_property
-    def _container(self) -> Container:
-        container = Container(self.path)
-        header = container.header
-        if header.get("run") != self._manifest.run or header.get("step") != self.number:
-            what = "a step of another run" if header.get("run") != self._manifest.run else f"step {header.get('step')}"
-            run = self.path.parent.parent
-            raise DamagedError(
-                f"{self.path}: this file is {what}; put the right one back, or `seqgp check {run} --repair`"
-            )
-        return container
+    def _header(self) -> dict[str, Any]:
+        with self.opened() as container:
+            return container.header
 
     @property
     def t(self) -> float:
         """The time."""
-        return float(self._container.header["t"])
+        return float(self._header["t"])
 
     @property
     def whole(self) -> bool:
         """Whether the draws are kept, or only their summary."""
-        return self._container.header["state"] is not None
+        return self._header["state"] is not None
 
     @property
     def state(self) -> State:
         """The draws, and what the next step needs."""
-        if not self.whole:
-            raise StoreError(
-                f"{self.path}: only the summary of step {self.number} (t = {self.t}) is kept; a larger keep= keeps more"
-            )
         return self._decode("state")
 
     @property
@@ -80,7 +89,7 @@ class Step:
     @property
     def labels(self) -> list[str] | None:
         """The names of the locations, where the data have them."""
-        return self._container.header["labels"]
+        return self._header["labels"]
 
     @property
     def summary(self) -> Summary:
@@ -90,29 +99,38 @@ class Step:
     @property
     def digest(self) -> str:
         """What tells the data of this step from others."""
-        return self._container.header["data"]
+        return self._header["data"]
 
     def verify(self) -> None:
         """Read everything, and raise where something is broken."""
-        for name in self._container:
-            self._container[name]
-        for part in ("info", "snapshot", "summary", *(["state"] if self.whole else [])):
-            self._decode(part)
+        with self.opened() as container:
+            for name in container:
+                container[name]
+            for part in ("info", "snapshot", "summary", *(["state"] if container.header["state"] is not None else [])):
+                self._decode_from(container, part)
 
     def shrink(self) -> None:
         """Replace the file by one that holds only the summary, the data and the info."""
-        if not self.whole:
-            return
-        arrays = {name: self._container[name] for name in self._container if not name.startswith("state/")}
-        header = {name: value for name, value in self._container.header.items() if name != "sha256"}
+        with self.opened() as container:
+            if container.header["state"] is None:
+                return
+            arrays = {name: container[name] for name in container if not name.startswith("state/")}
+            header = {name: value for name, value in container.header.items() if name != "sha256"}
         write_container(self.path, {**header, "state": None}, arrays)
-        self.__dict__.pop("_container", None)
+        self.__dict__.pop("_header", None)
 
     def _decode(self, part: str) -> Any:
-        container = self._container
+        with self.opened() as container:
+            return self._decode_from(container, part)
+
+    def _decode_from(self, container: Container, part: str) -> Any:
+        if container.header[part] is None:
+            raise StoreError(
+                f"{self.path}: only the summary of step {self.number} (t = {self.t}) is kept; a larger keep= keeps more"
+            )
         try:
             return decode(container.header[part], container)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DamagedError(f"{self.path}: its {part} cannot be read ({error})") from error
         except DamagedError as error:
             text = str(error)
@@ -125,6 +143,7 @@ def write_step(path: Path, manifest: Manifest, state: State, info: Info, snapsho
     header = {
         "format": FORMAT,
         "run": manifest.run,
+        "manifest": sealed(manifest),  # from which a lost one can be restored
         "step": state.step,
         "t": float(state.t),
         "key": manifest.key,  # of the run: the next step folds its number into it

@@ -6,27 +6,29 @@ import contextlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from seqgp.io.errors import DamagedError, StoreError
 from seqgp.io.files import PARTIAL
+from seqgp.io.integrity import Damage, check_run, repair_run
+from seqgp.io.layout import BROKEN, LEFT, STEPS, own_folder, step_files, step_path, unfinished_files
+from seqgp.io.layout import MANIFEST as NAME
 from seqgp.io.lock import HOLDER, LOCK, locked
-from seqgp.io.manifest import NAME, Manifest, check_same, new_manifest, read_manifest, write_manifest
+from seqgp.io.manifest import (
+    REMEDY,
+    Manifest,
+    check_same,
+    is_sealed,
+    new_manifest,
+    read_manifest,
+    write_manifest,
+)
 from seqgp.io.step import Step, write_step
-from seqgp.models.errors import DataError
+from seqgp.models.errors import DataError, SeqgpError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.samplers.info import Info
 from seqgp.samplers.protocol import Sampler, State
-
-STEPS, BROKEN = "steps", "broken"
-
-
-class Damage(NamedTuple):
-    """A file of a run that is not as it should be."""
-
-    path: Path
-    why: str
 
 
 class Store:
@@ -66,7 +68,10 @@ class Store:
     @property
     def model(self) -> Model | None:
         """The model, where it is made of ready-made parts; one with code of one's own is not stored."""
-        return self.manifest.build_model()
+        try:
+            return self.manifest.build_model()
+        except SeqgpError as error:
+            raise DamagedError(f"{self.path / NAME}: its model cannot be built ({error}); {REMEDY}") from error
 
     def __len__(self) -> int:
         return len(self._files())
@@ -131,52 +136,47 @@ class Store:
         try:
             with locked(self.path):
                 self._begin(sampler, key, configuration)
-                for left_over in self._partial():
+                for left_over in unfinished_files(self.path):
                     left_over.unlink(missing_ok=True)
                 yield Writer(self, keep)
         finally:
             self._remove_if_empty(made)
 
     def check(self) -> list[Damage]:
-        """Read every file of the run, and name those that are broken or do not belong to it."""
-        manifest, found = self.manifest, []
-        for path in sorted((self.path / STEPS).iterdir()) if (self.path / STEPS).is_dir() else []:
-            if not (path.suffix == ".npz" and path.stem.isdigit()):
-                why = "left over from an interrupted write" if path.name.endswith(PARTIAL) else "not a file of a run"
-                found.append(Damage(path, why))
-                continue
-            try:
-                Step(path, manifest).verify()
-            except StoreError as error:
-                found.append(Damage(path, str(error)))
-        return found
+        """Read every file of the run, and name what is broken, missing, or does not belong to it."""
+        return check_run(self.path)
 
     def repair(self) -> list[Damage]:
-        """Move broken and foreign files to ``broken/``; the run goes on after its last whole step."""
+        """Move broken and foreign files to ``broken/``; the run goes on after its last whole step.
+
+        A manifest that is gone or broken is restored from the copy that every step has.
+        """
         with locked(self.path):
-            found = self.check()
-            for path, _ in found:
-                (self.path / BROKEN).mkdir(exist_ok=True)
-                shutil.move(path, _unused(self.path / BROKEN / path.name))
+            found = repair_run(self.path)
+        self._manifest = None
         return found
 
     def _begin(self, sampler: Sampler, key: Any, configuration: dict[str, Any] | None) -> None:
-        if self.exists:
+        if self.exists and (len(self) or key is None):
             check_same(self.path, self.manifest, sampler, key)
+            if not is_sealed(self.path):  # of version 0.1: from now on an edit is noticed
+                write_manifest(self.path, self.manifest)
             return
+        if not self.exists and len(self):
+            read_manifest(self.path)  # says what to do about one that is gone
         if key is None:
             raise StoreError(f"{self.path}: a new run needs a random key: key=jax.random.key(0), say")
+        # A manifest without a step, of a run that was stopped before its first, binds nobody.
         self._manifest = new_manifest(sampler, key, configuration)
         write_manifest(self.path, self._manifest)
 
     def _make_folder(self) -> bool:
         """Make the folder of the run; whether it was not there."""
         new = not self.path.exists()
-        ours = new or self.exists or {path.name for path in self._entries()} <= {STEPS, LOCK, HOLDER}
-        if not ours:
+        if not (new or self.exists or all(_is_ours(path) for path in self._entries())):
             raise StoreError(f"{self.path}: the folder holds other things, and no run; choose an empty or new one")
         try:
-            (self.path / STEPS).mkdir(parents=True, exist_ok=True)
+            own_folder(self.path, STEPS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"{self.path}: the folder cannot be made ({error.strerror}); choose another") from error
         return new
@@ -197,13 +197,10 @@ class Store:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _path(self, number: int) -> Path:
-        return self.path / STEPS / f"{number:06d}.npz"
+        return step_path(self.path, number)
 
     def _files(self) -> list[Path]:
-        return sorted(path for path in (self.path / STEPS).glob("*.npz") if path.stem.isdigit())
-
-    def _partial(self) -> list[Path]:
-        return [path for folder in (self.path, self.path / STEPS) for path in folder.glob(f".*{PARTIAL}")]
+        return step_files(self.path)
 
 
 class Writer:
@@ -245,9 +242,7 @@ class Writer:
         return Step(path, self.store.manifest)
 
 
-def _unused(path: Path) -> Path:
-    number, free = 1, path
-    while free.exists():
-        number += 1
-        free = path.with_name(f"{path.name}.{number}")
-    return free
+def _is_ours(path: Path) -> bool:
+    return path.name in {STEPS, BROKEN, LEFT, LOCK, HOLDER} or (
+        path.name.startswith((f".{NAME}", f".{HOLDER}")) and path.name.endswith(PARTIAL)
+    )

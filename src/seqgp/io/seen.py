@@ -1,0 +1,84 @@
+"""Which data a run has used already: nothing is left out unless it is there with the same values."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from seqgp.io.step import digest
+from seqgp.io.store import Store
+from seqgp.models.snapshot import Snapshot
+
+
+class Comparison(NamedTuple):
+    """What a snapshot is to a run: later than all of it, used with the same values, or neither (and why)."""
+
+    later: bool = False
+    why: str | None = None
+
+    @property
+    def refused(self) -> bool:
+        """Whether the data are neither new nor known: they must not be passed over in silence."""
+        return self.why is not None
+
+
+class Seen:
+    """The data of a run, by time."""
+
+    def __init__(self, store: Store):
+        self.folder = store.path
+        self._steps = list(store)
+        self._by_time = {step.t: step for step in self._steps}
+
+    @property
+    def last(self) -> float:
+        """The last time; before the first step, none is late."""
+        return self._steps[-1].t if self._steps else -np.inf
+
+    def compare(self, snapshot: Snapshot) -> Comparison:
+        """What a snapshot is to the run."""
+        t = snapshot.t
+        if t > self.last:
+            return Comparison(later=True)
+        step = self._by_time.get(t)
+        if step is not None:
+            if step.digest == digest(snapshot) or same_data(step.snapshot, snapshot):
+                return Comparison()
+            return Comparison(
+                why=f"the data at t = {t} are not those that were stored; a step that was sampled cannot change: leave "
+                "it out, or begin another run"
+            )
+        if self._is_lost(t):
+            return Comparison()
+        return Comparison(
+            why=f"t = {t} is before the last stored time {self.last}, but was never seen; only later times can be added"
+        )
+
+    def _is_lost(self, t: float) -> bool:
+        """Whether a time falls where a step is missing: its data were used, but its file was set aside."""
+        before = max((step.number for step in self._steps if step.t < t), default=0)
+        after = min((step.number for step in self._steps if step.t > t), default=before)
+        return after - before > 1
+
+
+def same_data(a: Snapshot, b: Snapshot) -> bool:
+    """Whether two snapshots hold the same rows, in whatever order."""
+    rows_a, rows_b = _rows(a), _rows(b)
+    if rows_a is None or rows_b is None or rows_a.shape != rows_b.shape:
+        return False
+    return np.array_equal(_sorted(rows_a), _sorted(rows_b), equal_nan=True)
+
+
+def _rows(snapshot: Snapshot) -> np.ndarray | None:
+    """One row a location: inputs, data, context; ``None`` where the data are not of that form."""
+    n = len(snapshot.x)
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves((snapshot.y, snapshot.context))]
+    if any(leaf.shape != (n,) or leaf.dtype.kind not in "fiub" for leaf in leaves):
+        return None
+    return np.column_stack([snapshot.x, *leaves])
+
+
+def _sorted(rows: np.ndarray) -> np.ndarray:
+    return rows[np.lexsort(rows.T[::-1])]
