@@ -27,6 +27,7 @@ from .models.errors import DataError as DataError
 from .models.errors import ModelError as ModelError
 from .models.errors import SamplerError as SamplerError
 from .models.errors import SeqgpError as SeqgpError
+from .models.gaussian import Gaussian as Gaussian
 from .models.kernels import Covariance as Covariance
 from .models.kernels import Matern12 as Matern12
 from .models.kernels import Matern32 as Matern32
@@ -36,7 +37,6 @@ from .models.kernels import RationalQuadratic as RationalQuadratic
 from .models.kernels import Separable as Separable
 from .models.kernels import SquaredExponential as SquaredExponential
 from .models.likelihoods import Bernoulli as Bernoulli
-from .models.likelihoods import Gaussian as Gaussian
 from .models.likelihoods import Likelihood as Likelihood
 from .models.likelihoods import Poisson as Poisson
 from .models.likelihoods import StudentT as StudentT

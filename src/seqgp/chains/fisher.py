@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
-from seqgp.models.likelihoods import Gaussian, Likelihood
+from seqgp.models.likelihoods import Likelihood
 from seqgp.models.types import Array
 from seqgp.target.observed import Observed
 
@@ -26,7 +26,7 @@ def surrogate_of(
 ) -> tuple[Factor, Float[Array, " PS"]]:
     """``(F, b)`` of ``−½ u'FF'u + b'u`` in the level at the sites of all present blocks, found at ``sites``.
 
-    For a Gaussian likelihood they are those of unit noise, and do not depend on the point.
+    Where the likelihood has an exact one (Gaussian data, of unit noise), it does not depend on the point.
     """
     parts = [_block(likelihood, seen, sites[i], parameters) for i, seen in enumerate(observed)]
     slope = jnp.concatenate([slope for _, slope in parts])
@@ -40,8 +40,13 @@ def surrogate_of(
 
 
 def _block(likelihood: Likelihood, observed: Observed, sites: Float[Array, " S"], parameters: dict[str, Any]):
-    if isinstance(likelihood, Gaussian):
-        return _gaussian(observed, sites.shape[0])
+    if observed.sums is not None:
+        curvature, slope = observed.sums.surrogate()
+        return _psd_root(curvature), slope
+    exact = likelihood.exact_surrogate(observed.y, observed.missing, observed.context)
+    if exact is not None:
+        precision, weighted = exact
+        return _to_sites(observed, jnp.sqrt(precision), sites.shape[0]), _to_sites(observed, weighted, sites.shape[0])
     gradient = jax.grad(lambda s: observed.log_likelihood(likelihood, s, parameters))(sites)
     try:
         factor = _gauss_newton(likelihood, observed, sites, parameters)
@@ -52,14 +57,6 @@ def _block(likelihood: Likelihood, observed: Observed, sites: Float[Array, " S"]
     level = sites + parameters["mean"]
     curved = factor**2 * level if factor.ndim == 1 else factor @ (factor.T @ level)
     return factor, curved + gradient
-
-
-def _gaussian(observed: Observed, size: int):
-    """Of unit noise: ``H = W'W`` and ``b = W'y``."""
-    if observed.summary is not None:
-        return _psd_root(jnp.asarray(observed.summary.gram)), jnp.asarray(observed.summary.weighted)
-    ones = jnp.where(observed.missing, 0.0, jnp.ones_like(observed.y))
-    return _to_sites(observed, ones, size), _to_sites(observed, ones * observed.y, size)
 
 
 def _to_sites(observed: Observed, values: Float[Array, " N"], size: int) -> Float[Array, " S"]:

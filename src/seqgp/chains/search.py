@@ -12,7 +12,6 @@ from seqgp.chains.fisher import log_precision, surrogate_of
 from seqgp.mcmc.informed import Surrogate, quadratic_at
 from seqgp.mcmc.target import Target, place_at
 from seqgp.mcmc.tilted import tilt
-from seqgp.models.likelihoods import Gaussian
 from seqgp.models.types import Array
 from seqgp.target.problem import Assembly
 
@@ -39,7 +38,7 @@ def surrogate_at(assembly: Assembly, target: Target, sites: Float[Array, " n"], 
     factor, slope = surrogate_of(model.likelihood, problem.observed, blocks, model.parameters(z))
     growth = jnp.zeros_like(z)
     index = model.layout().likelihood
-    if len(index) and not isinstance(model.likelihood, Gaussian):  # whose noise the target knows
+    if len(index) and not model.likelihood.quadratic:  # which the target follows by itself
         try:
             growth = jax.grad(lambda z: log_precision(model.likelihood, problem.observed, blocks, model.parameters(z)))(
                 z

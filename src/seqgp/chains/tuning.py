@@ -15,7 +15,6 @@ from seqgp.mcmc.curvature import diagonal_curvature, differentiable
 from seqgp.mcmc.informed import InformedTuning
 from seqgp.mcmc.plain import Plain, PlainTuning
 from seqgp.mcmc.student import Student
-from seqgp.models.likelihoods import Gaussian
 from seqgp.models.model import Model
 from seqgp.models.types import Array
 from seqgp.runtime.engine import compiled, remembered
@@ -63,7 +62,7 @@ def retune(tuned: Tuned, problem: Problem, warm: Draws, window: np.ndarray, sett
     if isinstance(setting.updates, Plain):
         tuning, seconds = _plain(setting, problem, sites, z)
         return tuned._replace(tuning=tuning, compile_seconds=tuned.compile_seconds + seconds)
-    if settled or isinstance(setting.model.likelihood, Gaussian):
+    if settled or setting.model.likelihood.quadratic:
         run, seconds = compiled(_surrogate, setting, problem, z, sites)
         surrogate = run()
     else:
@@ -136,7 +135,7 @@ def _curvature(setting: Setting, problem: Problem, sites: Float[Array, " n"], z:
     model: Model = setting.model
     target = target_of(assemble(model, setting.carry, problem), _no_window(problem))
     pointwise = model.likelihood.pointwise and all(
-        observed.summary is None and observed.observe.weights is None for observed in problem.observed
+        observed.sums is None and observed.observe.weights is None for observed in problem.observed
     )
     return diagonal_curvature(lambda s: target.log_likelihood(s, z), sites, pointwise)
 

@@ -13,7 +13,7 @@ from jaxtyping import Float, Key
 
 from seqgp.evaluate import scores
 from seqgp.models.errors import DataError, ModelError, SamplerError
-from seqgp.models.likelihoods import Gaussian, fill_missing
+from seqgp.models.likelihoods import fill_missing
 from seqgp.models.model import Model
 from seqgp.models.types import Array
 from seqgp.runtime.engine import compiled
@@ -53,7 +53,7 @@ class Prediction(eqx.Module):
     def log_densities(self, y_new: Any) -> Float[np.ndarray, " draws"]:
         """The log predictive density of all of ``y_new`` jointly, for each draw of the posterior."""
         y = self._check(y_new)
-        if isinstance(self._model.likelihood, Gaussian):
+        if self._model.likelihood.conjugate:
             return np.asarray(self._predictive.log_marginals(self._model, y))
         each = np.where(np.isnan(y), 0.0, self._log_densities(y))
         return each.reshape(len(each), -1).sum(axis=1)

@@ -6,14 +6,17 @@ Only names that are listed here can be written; a likelihood or kernel of one's 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpyro.distributions as dist
 from pydantic import BaseModel, ConfigDict, Discriminator, PlainValidator, Tag
 
-from seqgp.models import kernels, likelihoods
+from seqgp.models import kernels
 from seqgp.models.errors import ModelError
+from seqgp.models.gaussian import Gaussian
+from seqgp.models.likelihoods import Bernoulli, Likelihood, Poisson, StudentT
 from seqgp.models.model import Model
 from seqgp.models.priors import FromDistribution, Prior, ScaledSigmoid
 
@@ -129,6 +132,14 @@ class KernelSpec(Strict):
         return getattr(kernels, self.kernel)(lengthscale=_slot(self.lengthscale), **more)
 
 
+FAMILIES: dict[str, Callable[..., Likelihood]] = {
+    "Gaussian": Gaussian,
+    "StudentT": StudentT,
+    "Poisson": Poisson,
+    "Bernoulli": Bernoulli,
+}
+
+
 class LikelihoodSpec(Strict):
     """A ready-made likelihood by name, with its parameters."""
 
@@ -136,7 +147,7 @@ class LikelihoodSpec(Strict):
     noise: Entry | None = None
     df: Entry | None = None
 
-    def build(self) -> likelihoods.Likelihood:
+    def build(self) -> Likelihood:
         """The likelihood."""
         given = {name: _slot(getattr(self, name)) for name in ("noise", "df") if getattr(self, name) is not None}
         takes = {"Gaussian": ["noise"], "StudentT": ["noise", "df"]}.get(self.family, [])
@@ -145,7 +156,7 @@ class LikelihoodSpec(Strict):
                 raise ModelError(f"likelihood {self.family} has no parameter {name!r}")
         if "noise" in takes and "noise" not in given:
             raise ModelError(f"likelihood {self.family} needs noise: a number or a prior")
-        return getattr(likelihoods, self.family)(**given)
+        return FAMILIES[self.family](**given)
 
 
 Space = Annotated[

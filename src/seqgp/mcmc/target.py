@@ -17,9 +17,7 @@ from jaxtyping import Array, Float
 from seqgp.latents.operators import Events
 from seqgp.latents.protocol import Root
 from seqgp.mcmc.gaussian import Block
-
-# (u, v): the log likelihood at middle + columns @ (c u + s v), as a function of (c, s)
-Plane = Callable[[Float[Array, " k"], Float[Array, " k"]], Callable[[Array, Array], Array]]
+from seqgp.models.likelihoods import Plane
 
 
 class Target(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -13,6 +13,9 @@ from jaxtyping import Array, Bool, Float
 
 from seqgp.models.errors import DataError, ModelError
 from seqgp.models.priors import Slot, as_slot
+
+# (u, v): a log density along middle + columns @ (c u + s v), as a function of (c, s)
+Plane = Callable[[Float[Array, " k"], Float[Array, " k"]], Callable[[Array, Array], Array]]
 
 
 class Likelihood(eqx.Module):
@@ -55,6 +58,67 @@ class Likelihood(eqx.Module):
         distribution = self.distribution(level, context, parameters)
         return masked_log_prob(distribution, y, missing)
 
+    @property
+    def conjugate(self) -> bool:
+        """Whether the data are Gaussian around the level, so that the latent can be integrated out exactly."""
+        return False
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether the log likelihood is ``exp(log_precision)`` times a quadratic of the level that never changes."""
+        return False
+
+    def noise(self, context: Any, parameters: dict[str, Any]) -> Array:
+        """The standard deviation of Gaussian data around the level: one number, or one per datum."""
+        raise ModelError(f"{type(self).__name__}: the data are not Gaussian around the level, so they have no noise")
+
+    def log_precision(self, parameters: dict[str, Any]) -> Array:
+        """The log of what multiplies the curvature of the log likelihood as the parameters move, where it is known."""
+        return jnp.zeros(())
+
+    def exact_surrogate(self, y: Array, missing: Array, context: Any) -> tuple[Array, Array] | None:
+        """``(h, b)`` of a log likelihood that is ``exp(log_precision) Σ (−½ h_i u_i² + b_i u_i)`` in the level."""
+        return None
+
+    def sums(self, weights: np.ndarray, y: np.ndarray, missing: np.ndarray, context: Any) -> Sums | None:
+        """Sufficient statistics of data that see the sites through ``weights``; ``None`` where there are none."""
+        return None
+
+    def on_span(
+        self,
+        level: Float[Array, " N"],
+        columns: Float[Array, "N k"],
+        y: Array,
+        missing: Array,
+        context: Any,
+        parameters: dict[str, Any],
+    ) -> Plane:
+        """The log density of the data where the level is ``level + columns @ (c u + s v)``, for any ``u`` and ``v``."""
+
+        def on_plane(u, v):
+            a, b = columns @ u, columns @ v
+            return lambda c, s: self.log_prob(level + c * a + s * b, y, missing, context, parameters)
+
+        return on_plane
+
+
+class Sums(Protocol):
+    """Sufficient statistics of data that see the sites ``s`` through interpolation: the data themselves can go."""
+
+    def log_likelihood(self, sites: Float[Array, " S"], mean: Array, parameters: dict[str, Any]) -> Float[Array, ""]:
+        """The log density of the data given the sites."""
+        ...
+
+    def on_span(
+        self, middle: Float[Array, " S"], columns: Float[Array, "S k"], mean: Array, parameters: dict[str, Any]
+    ) -> Plane:
+        """The same at ``middle + columns @ (c u + s v)``, for any ``u`` and ``v``."""
+        ...
+
+    def surrogate(self) -> tuple[Float[Array, "S S"], Float[Array, " S"]]:
+        """``(H, b)`` of the log likelihood in the level at the sites, as in :meth:`Likelihood.exact_surrogate`."""
+        ...
+
 
 def masked_log_prob(distribution: dist.Distribution, y: Array, missing: Array) -> Array:
     """The log density of the observed elements; the missing ones must hold a value in the support."""
@@ -89,10 +153,6 @@ def check_distribution(distribution: Any, y: np.ndarray) -> None:
         )
 
 
-def _gaussian(f, context, noise):
-    return dist.Normal(f, noise)
-
-
 def _student(f, context, noise, df):
     return dist.StudentT(df, f, noise)
 
@@ -104,15 +164,6 @@ def _poisson(f, context):
 
 def _bernoulli(f, context):
     return dist.Bernoulli(logits=f)
-
-
-class Gaussian(Likelihood):
-    """``y ~ N(f, noise²)`` at each input; ``noise`` is a standard deviation."""
-
-    def __init__(self, noise: Slot):
-        super().__init__(_gaussian, pointwise=True, noise=noise)
-        if isinstance(self.priors["noise"], float) and self.priors["noise"] <= 0:
-            raise ModelError(f"Gaussian: noise = {self.priors['noise']} is not positive")
 
 
 class StudentT(Likelihood):

@@ -15,7 +15,6 @@ from seqgp.latents.operators import root_with_jitter
 from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.models.errors import ModelError
 from seqgp.models.kernels import within
-from seqgp.models.likelihoods import Gaussian
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.runtime.engine import compiled, cores, in_threads
@@ -41,7 +40,7 @@ class Distances(NamedTuple):
 def require_gaussian(model: Model, who: str) -> None:
     """Raise unless the latent can be integrated out, in double precision."""
     require_x64()
-    if not isinstance(model.likelihood, Gaussian):
+    if not model.likelihood.conjugate:
         raise ModelError(
             f"{who} integrates the latent out, which needs seqgp.Gaussian(noise) as the likelihood, got "
             f"{type(model.likelihood).__name__}; use seqgp.FullSampler"

@@ -12,11 +12,11 @@ from jaxtyping import Float, Key
 from seqgp.latents.dense import Dense
 from seqgp.latents.protocol import Observe
 from seqgp.linalg.factor import cholesky, solve_lower
+from seqgp.models.gaussian import gaussian_log_density
 from seqgp.models.likelihoods import fill_missing
 from seqgp.models.model import Model
 from seqgp.models.types import Array
 from seqgp.runtime.engine import compiled, cores, in_threads
-from seqgp.target.observed import gaussian_log_density
 
 if TYPE_CHECKING:
     from seqgp.sequential.state import SequentialState

@@ -12,7 +12,6 @@ from jaxtyping import Bool, Float
 
 from seqgp.mcmc.gaussian import condition
 from seqgp.mcmc.target import Target
-from seqgp.models.likelihoods import Gaussian
 from seqgp.models.model import Model
 from seqgp.models.types import Array
 from seqgp.target.carry import Carried
@@ -69,10 +68,8 @@ class Assembly(NamedTuple):
         return self.model.parameters(z)["mean"]
 
     def log_precision(self, z) -> Array:
-        """Of Gaussian noise; zero for other likelihoods."""
-        if isinstance(self.model.likelihood, Gaussian):
-            return -2.0 * jnp.log(self.model.parameters(z)["noise"])
-        return jnp.zeros(())
+        """Of the data's noise, where the likelihood knows it; zero otherwise."""
+        return self.model.likelihood.log_precision(self.model.parameters(z))
 
     def log_likelihood(self, values, z) -> Array:
         """Of all data of the step, for the level at the sites."""
