@@ -26,12 +26,24 @@ from seqgp.io.files import read_own, write_json
 from seqgp.io.layout import MANIFEST as NAME
 from seqgp.io.layout import step_files
 from seqgp.io.specification import ModelSpec, specify
-from seqgp.models.model import Model, describe
+from seqgp.models.identity import describe, without_code
+from seqgp.models.model import Model
+from seqgp.samplers.checks import digest, digest_of_names
 from seqgp.samplers.protocol import Sampler
 
 FORMAT = 2  # raised whenever a file of a run changes its meaning; MIGRATIONS brings older ones up to it
-MIGRATIONS: dict[int, Any] = {1: lambda content: {**content, "format": 2}}  # 1, of version 0.1, has no checksum
 SUM = "sha256"
+
+
+def _from_format_1(content: dict[str, Any]) -> dict[str, Any]:
+    """Version 0.1 had no checksum, and knew functions by their bytecode, which another Python does not repeat."""
+    parts = content.get("model")
+    if isinstance(parts, dict):
+        parts = {name: without_code(text) if isinstance(text, str) else text for name, text in parts.items()}
+    return {**content, "format": 2, "model": parts, "by_names": True}
+
+
+MIGRATIONS: dict[int, Any] = {1: _from_format_1}
 
 
 class Manifest(NamedTuple):
@@ -47,6 +59,7 @@ class Manifest(NamedTuple):
     sampler: dict[str, str]
     specification: dict[str, Any] | None = None  # of a ready-made model
     configuration: dict[str, Any] | None = None  # what `seqgp fit` was given
+    by_names: bool = False  # whether functions in ``model`` are known by their names alone: a run of version 0.1
 
     def random_key(self) -> Key[Array, ""]:
         """The key that the run was started with; steps fold their number into it."""
@@ -56,6 +69,11 @@ class Manifest(NamedTuple):
     def build_model(self) -> Model | None:
         """The model, where it is made of ready-made parts."""
         return None if self.specification is None else ModelSpec.model_validate(self.specification).build()
+
+    def fingerprint_in_format_1(self) -> str:
+        """What a state that was stored in format 1 is known by now."""
+        model = self.build_model()
+        return digest_of_names(self.model) if model is None else digest(model)
 
 
 def new_manifest(sampler: Sampler, key: Any, configuration: dict[str, Any] | None) -> Manifest:
@@ -159,21 +177,37 @@ def _checksum(content: dict[str, Any]) -> str:
 
 def check_same(folder: Path, manifest: Manifest, sampler: Sampler, key: Any) -> None:
     """Raise, saying what differs, unless a run can be continued with this sampler and key."""
-    found = {"model": sampler.model.fingerprint(), "sampler": _settings(sampler)}
-    for what, now in found.items():
-        before = getattr(manifest, what)
-        for name in dict.fromkeys([*before, *now]):
-            if before.get(name) != now.get(name):
-                raise StoreError(
-                    f"{folder}: the run was made with another {what}: {name} was {before.get(name)}, now "
-                    f"{now.get(name)}; use the same one, or another folder"
-                )
+    _compare(folder, "model", *_fingerprints(manifest, sampler.model))
+    _compare(folder, "sampler", manifest.sampler, _settings(sampler))
     if key is not None and _key_words(key) != manifest.key:
         raise StoreError(f"{folder}: the run was started with another key; pass the same one, or none to continue")
+    if manifest.by_names and manifest.specification is None:
+        warnings.warn(
+            f"{folder}: begun with seqgp 0.1, which knew functions of one's own by bytecode: their names agree with "
+            "the model's, their code cannot be compared; from now on it is",
+            stacklevel=3,
+        )
     changed = {name: v for name, v in _versions().items() if manifest.versions.get(name) != v}
     if changed:
         was = ", ".join(f"{name} {manifest.versions.get(name)}, now {v}" for name, v in changed.items())
         warnings.warn(f"{folder}: begun with {was}: the draws stay valid, but may differ in bits", stacklevel=3)
+
+
+def _fingerprints(manifest: Manifest, model: Model) -> tuple[dict[str, str], dict[str, str]]:
+    """Of the stored model and of another, in the same words: those of a ready-made model are made anew."""
+    now, stored = model.fingerprint(), manifest.build_model()
+    if stored is not None:
+        return stored.fingerprint(), now
+    return manifest.model, {name: without_code(text) for name, text in now.items()} if manifest.by_names else now
+
+
+def _compare(folder: Path, what: str, before: dict[str, str], now: dict[str, str]) -> None:
+    for name in dict.fromkeys([*before, *now]):
+        if before.get(name) != now.get(name):
+            raise StoreError(
+                f"{folder}: the run was made with another {what}: {name} was {before.get(name)}, now "
+                f"{now.get(name)}; use the same one, or another folder"
+            )
 
 
 def _versions() -> dict[str, str]:

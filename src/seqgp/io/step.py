@@ -73,7 +73,10 @@ class Step:
     @property
     def state(self) -> State:
         """The draws, and what the next step needs."""
-        return self._decode("state")
+        state = self._decode("state")
+        if self._header.get("format") == 1:
+            state = state._replace(fingerprint=self._manifest.fingerprint_in_format_1())
+        return state
 
     @property
     def info(self) -> Info:

@@ -159,8 +159,9 @@ class Store:
     def _begin(self, sampler: Sampler, key: Any, configuration: dict[str, Any] | None) -> None:
         if self.exists and (len(self) or key is None):
             check_same(self.path, self.manifest, sampler, key)
-            if not is_sealed(self.path):  # of version 0.1: from now on an edit is noticed
-                write_manifest(self.path, self.manifest)
+            if not is_sealed(self.path):  # of version 0.1: from now on the model is known in full, an edit noticed
+                self._manifest = self.manifest._replace(model=sampler.model.fingerprint(), by_names=False)
+                write_manifest(self.path, self._manifest)
             return
         if not self.exists and len(self):
             read_manifest(self.path)  # says what to do about one that is gone

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import types
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,9 +12,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from seqgp.models.errors import ModelError
+from seqgp.models.identity import describe
 from seqgp.models.kernels import Separable
 from seqgp.models.likelihoods import Likelihood
-from seqgp.models.priors import FromDistribution, Prior, Slot, as_entry
+from seqgp.models.priors import Prior, Slot, as_entry
 
 
 class Layout(NamedTuple):
@@ -142,64 +140,10 @@ class Model(eqx.Module):
         return jax.vmap(lambda one: self.parameters(one)["mean"])(z)
 
     def fingerprint(self) -> dict[str, str]:
-        """What identifies the model, part by part: equal for equal models, also in another process."""
+        """What identifies the model, part by part: equal for equal models, also in another process or Python."""
         return {
             "kernel": describe(self.kernel),
             "mean": describe(self.mean),
             "likelihood": describe(self.likelihood),
             "jitter": repr(self.jitter),
         }
-
-
-def describe(part: Any) -> str:
-    """A text that says what a part of a model is: classes, numbers, and for functions a hash of their code."""
-    if isinstance(part, np.generic):  # a NumPy number is the number
-        part = part.item()
-    if isinstance(part, eqx.Module):
-        # The table of a distribution follows from the distribution.
-        told = ("distribution",) if isinstance(part, FromDistribution) else vars(part)
-        fields = ", ".join(f"{name}={describe(getattr(part, name))}" for name in told)
-        return f"{type(part).__name__}({fields})"
-    if isinstance(part, dict):
-        return "{" + ", ".join(f"{key}: {describe(value)}" for key, value in part.items()) + "}"
-    if isinstance(part, (list, tuple)):
-        return "(" + ", ".join(describe(value) for value in part) + ")"
-    if isinstance(part, types.FunctionType):
-        return f"{part.__qualname__}#{_code_hash(part)}"
-    if isinstance(part, types.MethodType):
-        return f"{describe(part.__self__)}.{describe(part.__func__)}"
-    if isinstance(part, functools.partial):
-        return f"partial({describe(part.func)}, {describe(part.args)}, {describe(part.keywords)})"
-    if isinstance(part, (np.ndarray, jax.Array)):
-        array = np.asarray(part)
-        if array.size == 1:
-            return repr(array.item())
-        return f"array{array.shape}#{hashlib.sha256(array.tobytes()).hexdigest()[:12]}"
-    if isinstance(part, (int, float, str, bool, type(None))):
-        return repr(part)
-    parameters = getattr(part, "arg_constraints", None)
-    if isinstance(parameters, dict):  # a NumPyro distribution
-        inner = ", ".join(f"{name}={describe(getattr(part, name, None))}" for name in sorted(parameters))
-        return f"{type(part).__name__}({inner})"
-    if hasattr(part, "__wrapped__"):  # a function under jax.jit, say
-        return describe(part.__wrapped__)
-    return type(part).__name__
-
-
-def _code_hash(function: types.FunctionType) -> str:
-    digest = hashlib.sha256(_code_text(function.__code__))
-    digest.update(describe((function.__defaults__, function.__kwdefaults__)).encode())
-    for cell in function.__closure__ or ():
-        try:
-            content = cell.cell_contents
-        except ValueError:  # an empty cell
-            continue
-        if content is not function:
-            digest.update(describe(content).encode())
-    return digest.hexdigest()[:12]
-
-
-def _code_text(code: types.CodeType) -> bytes:
-    """Instructions, names and constants, those of inner functions included."""
-    constants = (_code_text(c) if isinstance(c, types.CodeType) else repr(c).encode() for c in code.co_consts)
-    return b"".join([code.co_code, *constants, repr(code.co_names).encode()])

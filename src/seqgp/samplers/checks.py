@@ -11,9 +11,12 @@ import jax
 import jax.numpy as jnp
 
 from seqgp.models.errors import DataError, ModelError, SamplerError
+from seqgp.models.identity import without_code
 from seqgp.models.likelihoods import check_distribution
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
+
+NAMES = "names:"  # before a digest that knows functions by their names alone
 
 
 def require_x64() -> None:
@@ -59,5 +62,20 @@ def check_snapshot(model: Model, snapshot: Snapshot) -> None:
 
 def digest(model: Model) -> str:
     """What tells one model from another, in a few letters."""
-    text = json.dumps(model.fingerprint(), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return _letters(model.fingerprint())
+
+
+def digest_of_names(parts: dict[str, str]) -> str:
+    """The same of a fingerprint in which functions are known by their names alone: all that version 0.1 tells us."""
+    return NAMES + _letters({name: without_code(text) for name, text in parts.items()})
+
+
+def is_of(fingerprint: str, model: Model) -> bool:
+    """Whether a state with this fingerprint is of this model."""
+    if fingerprint.startswith(NAMES):
+        return fingerprint == digest_of_names(model.fingerprint())
+    return fingerprint == digest(model)
+
+
+def _letters(parts: dict[str, str]) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
