@@ -18,7 +18,19 @@ from rich.console import Console
 
 from benchmarks.lines import Line, as_line, goal_of, hurry, in_own_process, table_of
 
-MODULES = ("dense", "initial", "latents", "growth", "refit", "full", "informed", "regression", "localvol", "store")
+MODULES = (
+    "dense",
+    "initial",
+    "latents",
+    "growth",
+    "refit",
+    "full",
+    "informed",
+    "regression",
+    "localvol",
+    "store",
+    "everyday",
+)
 PACKAGES = ("seqgp", "jax", "jaxlib", "numpy", "scipy", "numpyro", "blackjax")
 # Modules that know no --quick, and what to call them with instead.
 SMALL = {"localvol": {"repeats": 3}, "store": {"locations": 20, "draws": 40, "repeats": 2}}
