@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 LATENT ?= knots
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test lint unit browser kill calibrate accuracy bench clean
+.PHONY: help env demo test lint unit browser kill calibrate accuracy bench wheel clean
 
 help:  ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -49,6 +49,13 @@ accuracy: $(VENV)/ready  ## each carry against the exact posterior, over simulat
 
 bench: $(VENV)/ready  ## ratios against peers and against the floor, about 35 minutes
 	$(BIN)/python -m benchmarks
+
+wheel: $(VENV)/ready  ## build the wheel, install it with pip into an empty environment, and run a demo there
+	rm -rf dist build/wheel
+	$(BIN)/python -m build --wheel --outdir dist
+	$(PYTHON) -m venv build/wheel
+	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls dist/*.whl)[all]"
+	cd build/wheel && bin/seqgp --version && bin/seqgp demo line --steps 3 --draws 100 -o demo
 
 clean:  ## remove the environment and everything that was generated
 	rm -rf $(VENV) build dist out .pytest_cache .ruff_cache

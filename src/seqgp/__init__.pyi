@@ -24,9 +24,11 @@ from .mcmc.informed import Informed as Informed
 from .mcmc.plain import Plain as Plain
 from .mcmc.plain import Sweeps as Sweeps
 from .models.errors import DataError as DataError
+from .models.errors import MissingExtra as MissingExtra
 from .models.errors import ModelError as ModelError
 from .models.errors import SamplerError as SamplerError
 from .models.errors import SeqgpError as SeqgpError
+from .models.errors import extra as extra
 from .models.gaussian import Gaussian as Gaussian
 from .models.kernels import Covariance as Covariance
 from .models.kernels import Matern12 as Matern12

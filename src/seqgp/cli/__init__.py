@@ -1,5 +1,21 @@
 """The command line: ``seqgp --help``."""
 
-from seqgp.cli.main import app, main
+from __future__ import annotations
 
-__all__ = ["app", "main"]
+import sys
+
+from seqgp.models.errors import MissingExtra, extra
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line, which is an optional part: without its packages it says what to install."""
+    try:
+        with extra("cli"):
+            from seqgp.cli.main import main as run
+    except MissingExtra as error:
+        print(f"seqgp: {error}", file=sys.stderr)
+        sys.exit(2)
+    run(arguments)
+
+
+__all__ = ["main"]

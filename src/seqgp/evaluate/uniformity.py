@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from seqgp.models.errors import extra
+
 RANKS = 100  # 0, …, 99
 MOST_BINS = 20
 
@@ -43,11 +45,9 @@ def transforms(ranks: Int[np.ndarray, " simulations"], seed: int = 0) -> Float[n
 
 def plot_ranks(ranks: dict[str, np.ndarray], probability: float = 0.99) -> Any:
     """The difference of the empirical distribution from uniformity, with simultaneous bands (ArviZ)."""
-    try:
+    with extra("plots"):
         import arviz_base
         import arviz_plots
-    except ImportError as error:
-        raise ImportError('plots need more packages: pip install "seqgp[plots]"') from error
     values = {name: transforms(rank)[None] for name, rank in ranks.items()}
     tree = arviz_base.from_dict({"prior_sbc": values})
     return arviz_plots.plot_ecdf_pit(

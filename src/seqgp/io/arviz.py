@@ -9,16 +9,19 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 from jaxtyping import Array
 
 from seqgp.io.errors import StoreError
 from seqgp.io.step import labels_of
 from seqgp.io.store import Store
+from seqgp.models.errors import extra
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.samplers.info import Info
 from seqgp.samplers.protocol import State
+
+with extra("io"):
+    import xarray as xr
 
 PREDICTIVE_SEED = 0  # of the replicated data: the same run gives the same tree
 

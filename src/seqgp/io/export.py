@@ -9,13 +9,16 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from seqgp.io.arviz import to_datatree
 from seqgp.io.files import write_atomically
 from seqgp.io.step import Step
 from seqgp.io.store import Store
 from seqgp.io.summary import STATISTICS
+from seqgp.models.errors import extra
+
+with extra("io"):
+    import pandas as pd
 
 EXPORTS = (".nc", ".zarr", ".parquet")
 

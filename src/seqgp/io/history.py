@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from seqgp.io.errors import StoreError
 from seqgp.io.step import labels_of
 from seqgp.io.store import Store
 from seqgp.io.summary import Summary, flat_parameters, summarise
 from seqgp.io.tables import UNITS
+from seqgp.models.errors import extra
 from seqgp.samplers.info import Info
+
+with extra("io"):
+    import pandas as pd
 
 
 class Moment(NamedTuple):

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from seqgp.io.errors import TableError
-from seqgp.models.errors import DataError
+from seqgp.models.errors import DataError, extra
 from seqgp.models.snapshot import Snapshot
+
+with extra("io"):
+    import pandas as pd
 
 READERS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 UNITS = {"seconds": "s", "minutes": "min", "hours": "h", "days": "D", "weeks": "W"}

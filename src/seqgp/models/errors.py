@@ -15,3 +15,23 @@ class DataError(SeqgpError, ValueError):
 
 class SamplerError(SeqgpError, ValueError):
     """Settings of a sampler, or a state, that cannot be used as given."""
+
+
+class MissingExtra(SeqgpError, ImportError):
+    """A package that is optional, and not installed."""
+
+
+class extra:
+    """``with extra("io"): import pandas``: where a package is missing, the error says which extra brings it."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, ModuleNotFoundError):
+            raise MissingExtra(
+                f"{error.name} is not installed; it comes with seqgp[{self.name}]: pip install 'seqgp[{self.name}]'"
+            ) from error

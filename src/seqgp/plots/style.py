@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import Any
 
-from seqgp.models.errors import SeqgpError
+from seqgp.models.errors import extra
 
 COLOUR, GREY = "#1f5a8c", "#777777"
 BAND, WIDE_BAND = "rgba(31,90,140,0.32)", "rgba(31,90,140,0.14)"
@@ -15,10 +15,8 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 
 def graph_objects() -> Any:
     """Plotly, which is an optional dependency."""
-    try:
+    with extra("plots"):
         import plotly.graph_objects as go
-    except ImportError as error:
-        raise SeqgpError("figures need Plotly: pip install 'seqgp[plots]'") from error
     return go
 
 

@@ -7,6 +7,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from seqgp.models.errors import extra
+
 STYLE = """
 :root { --ink: #222; --soft: #666; --line: #e2e2e2; --good: #2a7a45; --bad: #a8480c; --accent: #1f5a8c; }
 * { box-sizing: border-box; }
@@ -106,7 +108,8 @@ class Page:
 
     def html(self, subtitle: str) -> str:
         """The whole page."""
-        from plotly.offline import get_plotlyjs
+        with extra("plots"):
+            from plotly.offline import get_plotlyjs
 
         head = (
             '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'

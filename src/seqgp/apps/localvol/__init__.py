@@ -1,5 +1,10 @@
 """Local volatility from option quotes, day after day, with its uncertainty."""
 
+from seqgp import extra
+
+with extra("localvol"):
+    import pandas as _  # noqa: F401
+
 from seqgp.apps.localvol.export import to_quantlib
 from seqgp.apps.localvol.fit import DayFit, LocalVolFit
 from seqgp.apps.localvol.forwards import ForwardCurve

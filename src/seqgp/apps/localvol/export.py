@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from seqgp import extra
 from seqgp.apps.localvol.forwards import ForwardCurve
 from seqgp.apps.localvol.surface import Surface
 
@@ -24,10 +25,8 @@ def to_quantlib(
         strikes: where the surface is tabulated, the same at all maturities.
         maturities: likewise, in years; the surface's knots by default.
     """
-    try:
+    with extra("localvol"):
         import QuantLib as ql
-    except ImportError as error:
-        raise ImportError("to_quantlib needs QuantLib: pip install 'seqgp[quantlib]'") from error
     T = np.atleast_1d(np.asarray(surface.maturities if maturities is None else maturities, dtype=float))
     K = np.atleast_1d(np.asarray(strikes, dtype=float))
     if np.any(np.diff(K) <= 0) or np.any(np.diff(T) <= 0):

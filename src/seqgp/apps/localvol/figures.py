@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from seqgp import extra
 from seqgp.apps.localvol.fit import LocalVolFit
 from seqgp.apps.localvol.quotes import Quotes
 from seqgp.apps.localvol.tables import Table
@@ -23,10 +24,8 @@ NAMES = {
 
 def pyplot() -> Any:
     """Matplotlib, which is an optional dependency."""
-    try:
+    with extra("plots"):
         import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("figures need Matplotlib: pip install 'seqgp[plots]'") from error
     return plt
 
 
