@@ -36,6 +36,18 @@ class FromPrior:
         return FullState((0.0,), (level,), {}, z, ""), type("Info", (), {"min_ess": 99.0})
 
 
+class Listening(FromPrior):
+    """Notes the keys that it is given."""
+
+    def __init__(self, of):
+        super().__init__(of)
+        self.keys = []
+
+    def sample(self, key, snapshots):
+        self.keys.append(key)
+        return super().sample(key, snapshots)
+
+
 def design(missing):
     snapshot = default_design(model(), n=3)[0]
     return snapshot._replace(y=np.full(3, np.nan)) if missing else snapshot
@@ -73,6 +85,20 @@ def test_a_posterior_that_ignores_the_data_is_found_out_by_the_log_likelihood():
     found = run(FromPrior(model()), missing=False)
     assert found.corrected["log likelihood"] < 1e-6
     assert found.corrected["mean"] > 1e-3
+
+
+def words(keys):
+    """Keys as something to compare."""
+    return {tuple(data) for data in np.asarray(jax.random.key_data(keys)).reshape(-1, 2).tolist()}
+
+
+def test_the_sampler_has_no_key_of_the_simulation():
+    sampler = Listening(model())
+    found = run(sampler, simulations=20)
+    assert len(words(jax.numpy.stack(sampler.keys))) == 20
+    for seed in found.seeds:
+        drawn_with = jax.random.split(jax.random.key(int(seed)), 8)  # fold_in gives the same keys
+        assert not words(drawn_with) & words(jax.numpy.stack(sampler.keys))
 
 
 def test_all_simulations_failing_is_an_error_that_names_the_first():

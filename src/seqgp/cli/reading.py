@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import jax
 import numpy as np
 import pandas as pd
 import typer
@@ -21,6 +20,7 @@ from seqgp.io.files import write_atomically
 from seqgp.io.store import Store
 from seqgp.io.summary import STATISTICS, flat_parameters
 from seqgp.io.tables import points_from
+from seqgp.samplers.keys import stream
 
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")]
 TABLES = (".csv", ".parquet")
@@ -65,7 +65,7 @@ def predict(
         raise Mistake(f"{folder}: the model has code of its own; use seqgp.predict in Python")
     x, context, frame = points_from(points, configuration_of(store).data.columns())
     state = store.latest().state
-    prediction = predict_at(jax.random.key(seed or 0), model, state, x, t, context)
+    prediction = predict_at(stream(seed or 0, "predict"), model, state, x, t, context)
     for name, draws in (("f", prediction.f), ("y", prediction.y)):
         frame = frame.assign(**_statistics(name, np.asarray(draws)))
     _write_table(output, frame)

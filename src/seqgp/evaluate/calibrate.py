@@ -104,10 +104,12 @@ def calibrate(
     snapshots = default_design(model) if design is None else design
     snapshots = check_snapshots(model, snapshots)
     check_sampling(model, snapshots)
-    seeds = np.asarray(jax.random.randint(key, (simulations,), 0, np.iinfo(np.int32).max))
+    key_seeds, key_samplers = jax.random.split(key)
+    seeds = np.asarray(jax.random.randint(key_seeds, (simulations,), 0, np.iinfo(np.int32).max))
     drawn = [simulate(jax.random.key(int(seed)), model, snapshots) for seed in seeds]
     _check_drawn(drawn)
-    return _collect(_in_parallel(model, sampler, drawn, seeds, latents, progress), seeds)
+    keys = jax.random.split(key_samplers, (simulations, len(snapshots)))
+    return _collect(_in_parallel(model, sampler, drawn, seeds, keys, latents, progress), seeds)
 
 
 def _check_drawn(drawn: Sequence[Simulation]) -> None:
@@ -125,14 +127,14 @@ class _Result(NamedTuple):
     ess: float
 
 
-def _in_parallel(model, sampler, drawn, seeds, latents, progress) -> list[_Result | Failure]:
+def _in_parallel(model, sampler, drawn, seeds, keys, latents, progress) -> list[_Result | Failure]:
     """Every simulation in its turn, on all cores; one that raises is reported."""
     done = 0
 
     def one(i: int) -> _Result | Failure:
         nonlocal done
         try:
-            result = _simulation(model, sampler, drawn[i], int(seeds[i]), latents)
+            result = _simulation(model, sampler, drawn[i], int(seeds[i]), keys[i], latents)
         except Exception as error:
             result = Failure(i, int(seeds[i]), f"{type(error).__name__}: {error}")
         done += 1
@@ -143,15 +145,15 @@ def _in_parallel(model, sampler, drawn, seeds, latents, progress) -> list[_Resul
     return in_threads([functools.partial(one, i) for i in range(len(drawn))])
 
 
-def _simulation(model: Model, sampler: Any, drawn: Simulation, seed: int, latents: int) -> _Result:
-    key = jax.random.fold_in(jax.random.key(seed), 1)
+def _simulation(model: Model, sampler: Any, drawn: Simulation, seed: int, keys: Array, latents: int) -> _Result:
+    """The data are of the seed; the sampler has keys of its own, one a step, apart from the seed's."""
     if hasattr(sampler, "sample"):
-        state, info = sampler.sample(key, drawn.snapshots)
+        state, info = sampler.sample(keys[0], drawn.snapshots)
         levels = state.latent
     else:
-        state, info = sampler.init(key, drawn.snapshots[0])
-        for i, snapshot in enumerate(drawn.snapshots[1:], start=2):
-            state, info = sampler.step(jax.random.fold_in(jax.random.key(seed), i), state, snapshot)
+        state, info = sampler.init(keys[0], drawn.snapshots[0])
+        for key, snapshot in zip(keys[1:], drawn.snapshots[1:]):
+            state, info = sampler.step(key, state, snapshot)
         levels = (state.latent,)
     chosen = np.linspace(0, state.draws - 1, DRAWS).round().astype(int)
     # The truth is the first row, the draws are the others.

@@ -17,6 +17,7 @@ from seqgp.models.likelihoods import fill_missing
 from seqgp.models.model import Model
 from seqgp.models.types import Array
 from seqgp.runtime.engine import compiled
+from seqgp.samplers.checks import check_state
 from seqgp.samplers.protocol import Predictive, State
 
 
@@ -123,6 +124,7 @@ def predict(
     """
     if not hasattr(state, "predictive"):
         raise SamplerError(f"predict: expected a state, got {type(state).__name__}")
+    check_state(model, state, "predict")
     x = np.asarray(x_new, dtype=float)
     time = state.t if t is None else float(t)
     _check_inputs(x, time, state)

@@ -17,7 +17,9 @@ from seqgp.io.store import Store
 from seqgp.models.errors import extra
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
+from seqgp.samplers.checks import check_state
 from seqgp.samplers.info import Info
+from seqgp.samplers.keys import stream
 from seqgp.samplers.protocol import State
 
 with extra("io"):
@@ -57,6 +59,7 @@ def to_datatree(source: Any, model: Model | None = None) -> xr.DataTree:
         "constant_data": _constant(records),
     }
     if model is not None:
+        check_state(model, records[-1].state, "to_datatree")
         groups["posterior_predictive"] = _predictive(records, model)
     labels = _location_names(records)
     attributes = {"inference_library": "seqgp", "settings": json.dumps(records[-1].info.settings)}
@@ -123,7 +126,7 @@ def _replicate(record: Record, model: Model) -> np.ndarray:
     """New data at the same inputs, one set per draw."""
     state = record.state
     context = jax.tree.map(jnp.asarray, record.snapshot.context)
-    key = jax.random.fold_in(jax.random.key(PREDICTIVE_SEED), state.step)
+    key = jax.random.fold_in(stream(PREDICTIVE_SEED, "replicated data"), state.step)
     keys = jax.random.split(key, state.draws)
     return np.asarray(_new_data(model, context, keys, jnp.asarray(state.latent), jnp.asarray(state.z)))
 

@@ -11,6 +11,7 @@ import numpy as np
 from seqgp.evaluate.predict import predict
 from seqgp.io.store import Store
 from seqgp.models.model import Model
+from seqgp.samplers.keys import stream
 
 DRAWS = 200  # of each forecast, evenly spread over those there are
 PIT_SEED = 0
@@ -44,7 +45,7 @@ def forecast_checks(store: Store, model: Model | None = None, last: int = 30) ->
         snapshot = after.snapshot
         if not before.whole or np.isnan(snapshot.y).all():
             continue
-        key = jax.random.fold_in(jax.random.key(PIT_SEED), after.number)
+        key = jax.random.fold_in(stream(PIT_SEED, "checks of forecasts"), after.number)
         state = before.state.thinned(DRAWS)
         prediction = predict(key, model, state, snapshot.x, snapshot.t, snapshot.context)
         seen = int((~np.isnan(snapshot.y)).sum())

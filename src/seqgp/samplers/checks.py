@@ -9,12 +9,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from seqgp.models.errors import DataError, ModelError, SamplerError
 from seqgp.models.identity import without_code
 from seqgp.models.likelihoods import check_distribution
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
+from seqgp.samplers.protocol import State
 
 NAMES = "names:"  # before a digest that knows functions by their names alone
 
@@ -70,8 +72,18 @@ def digest_of_names(parts: dict[str, str]) -> str:
     return NAMES + _letters({name: without_code(text) for name, text in parts.items()})
 
 
-def is_of(fingerprint: str, model: Model) -> bool:
-    """Whether a state with this fingerprint is of this model."""
+def check_state(model: Model, state: State, where: str) -> None:
+    """Raise unless a state is of this model."""
+    entries, names = np.shape(state.z)[-1], model.names
+    if entries == len(names) and _is_of(state.fingerprint, model):
+        return
+    how = "compare model.fingerprint()"
+    if entries != len(names):
+        how = f"it has {entries} parameters, and this one infers {len(names)}: {', '.join(names) or 'none'}"
+    raise SamplerError(f"{where}: the state is of another model; use the model that it was sampled with ({how})")
+
+
+def _is_of(fingerprint: str, model: Model) -> bool:
     if fingerprint.startswith(NAMES):
         return fingerprint == digest_of_names(model.fingerprint())
     return fingerprint == digest(model)

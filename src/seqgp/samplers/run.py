@@ -14,12 +14,11 @@ from seqgp.models.errors import DataError
 from seqgp.models.snapshot import Snapshot
 from seqgp.runtime.progress import ProgressBar
 from seqgp.samplers.info import Info
+from seqgp.samplers.keys import FORECASTS
 from seqgp.samplers.protocol import Sampler, State
 
 Callback = Callable[[State, Info], None]
 Forecast = Callable[[Key[Array, ""], State, Snapshot], tuple[dict[str, float], tuple[str, ...]]]
-
-FORECASTS = 2**31  # the keys of forecasts are numbered from here, those of the steps from 0
 
 
 class Run(NamedTuple):

@@ -17,7 +17,7 @@ from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.models.types import Array
 from seqgp.runtime.engine import compiled
-from seqgp.samplers.checks import check_snapshot, digest, is_of, positive, require_x64
+from seqgp.samplers.checks import check_snapshot, check_state, digest, positive, require_x64
 from seqgp.samplers.info import Info
 from seqgp.sequential.carry import PaperCarry
 from seqgp.sequential.settings import (
@@ -196,10 +196,8 @@ def check_step(model: Model, tau: int, state: SequentialState, snapshot: Snapsho
     """Raise unless the state is one that this step can follow."""
     if not isinstance(state, SequentialState):
         raise SamplerError(f"step: expected the state of a previous step, got {type(state).__name__}")
-    if state.fingerprint != fingerprint and not is_of(state.fingerprint, model):
-        raise SamplerError(
-            "step: the state is of another model; use the model that it was sampled with (compare model.fingerprint())"
-        )
+    if state.fingerprint != fingerprint:
+        check_state(model, state, "step")
     if len(state.window.times) != tau:
         raise SamplerError(f"step: the state carries a window of {len(state.window.times)} times, but tau = {tau}")
     if not snapshot.t > state.t:
