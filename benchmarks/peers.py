@@ -34,7 +34,7 @@ class Sampled(NamedTuple):
 
 def covariance_of(model: seqgp.Model, snapshots: Sequence[seqgp.Snapshot]) -> Callable[[dict[str, Any]], jax.Array]:
     """The covariance of the latent at all snapshots, as a function of the parameters."""
-    kernel = model.kernel
+    ((_, kernel),) = model.kernel.terms()
     t = jnp.asarray(np.repeat([s.t for s in snapshots], [len(s.x) for s in snapshots]))[:, None]
     x = jnp.asarray(np.concatenate([s.x for s in snapshots]))
     time, space = kernel.time.prepare(t, t), kernel.space.prepare(x, x)

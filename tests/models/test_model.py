@@ -136,7 +136,10 @@ def test_arrays_in_a_kernel_of_others_show_in_the_fingerprint():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kernel": seqgp.Matern12(1.0)}, r"kernel must be seqgp.Separable\(time, space, scale\), got Matern12"),
+        (
+            {"kernel": seqgp.Matern12(1.0)},
+            r"seqgp.Separable\(time, space, scale\) or a sum of them, got Matern12",
+        ),
         ({"likelihood": dist.Normal(0.0, 1.0)}, "likelihood must be a seqgp.Likelihood, got Normal"),
         ({"jitter": 0.0}, "jitter = 0.0 must be a positive number, or an increasing list"),
         ({"jitter": [1e-6, 1e-8]}, "must be a positive number, or an increasing list"),

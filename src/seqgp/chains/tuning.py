@@ -124,8 +124,8 @@ def _plain(setting: Setting, problem: Problem, sites: np.ndarray | None, z: np.n
     if updates.surrogate is not None:
         return PlainTuning(np.full(present, updates.surrogate**-2.0)), 0.0
     if not is_differentiable(setting, problem):
-        scale = float(setting.model.parameters(jnp.asarray(z))["scale"])
-        return PlainTuning(np.full(present, (0.5 * scale) ** -2.0)), 0.0
+        variance = float(setting.model.kernel.variance(setting.model.parameters(jnp.asarray(z))))
+        return PlainTuning(np.full(present, 4.0 / variance)), 0.0
     at = np.zeros(present) if sites is None else np.asarray(sites)[-present:]
     run, seconds = compiled(_curvature, setting, problem, at, np.asarray(z))
     return PlainTuning(np.asarray(run())), seconds

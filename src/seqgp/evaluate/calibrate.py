@@ -193,7 +193,7 @@ def _log_densities(model: Model, observed, times, x, z, levels):
         blocks = [level - parameters["mean"] for level in levels]
         terms = [o.log_likelihood(model.likelihood, f, parameters) for o, f in zip(observed, blocks)]
         prior = covariance(model, between, parameters)
-        root = root_with_jitter(prior, parameters["scale"] ** 2, model.jitter)[0].root
+        root = root_with_jitter(prior, model.kernel.variance(parameters), model.jitter)[0].root
         white = solve_lower(root, jnp.concatenate(blocks))
         log_prior = -0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(root)))
         if len(mean):

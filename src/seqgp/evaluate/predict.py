@@ -128,7 +128,7 @@ def predict(
     x = np.asarray(x_new, dtype=float)
     time = state.t if t is None else float(t)
     _check_inputs(x, time, state)
-    model.kernel.space.check_dimension(x.shape[1])
+    model.kernel.check_dimension(x.shape[1])
     context = jax.tree.map(np.asarray, context)
     key_latent, key_data = jax.random.split(key)
     predictive = state.predictive(model, x, time)

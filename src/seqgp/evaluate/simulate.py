@@ -41,7 +41,7 @@ def default_design(model: Model, n: int = 10, steps: int = 1) -> tuple[Snapshot,
 
 def _takes(model: Model, dimension: int) -> bool:
     try:
-        model.kernel.space.check_dimension(dimension)
+        model.kernel.check_dimension(dimension)
     except ModelError:
         return False
     return True
@@ -97,7 +97,7 @@ def _draw(model: Model, times, x, contexts: tuple[Any, ...], sizes: tuple[int, .
     z = jnp.asarray(mean) + jnp.asarray(root_z) @ jax.random.normal(key_z, mean.shape)
     parameters = model.parameters(z)
     prior = covariance(model, distances(model, jnp.asarray(times), jnp.asarray(x)), parameters)
-    root = root_with_jitter(prior, parameters["scale"] ** 2, model.jitter)[0].root
+    root = root_with_jitter(prior, model.kernel.variance(parameters), model.jitter)[0].root
     level = root @ jax.random.normal(key_f, times.shape) + parameters["mean"]
     levels = jnp.split(level, np.cumsum(sizes)[:-1])
     keys = jax.random.split(key_y, len(sizes))

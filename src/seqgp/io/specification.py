@@ -189,10 +189,11 @@ class ModelSpec(Strict):
 def specify(model: Model) -> dict[str, Any] | None:
     """A model in words, or ``None`` where it has parts that only code can say."""
     try:
+        ((_, kernel),) = model.kernel.terms()
         words = {
-            "time": _kernel_words(model.kernel.time),
-            "space": _space_words(model.kernel.space),
-            "scale": _words(model.kernel.scale),
+            "time": _kernel_words(kernel.time),
+            "space": _space_words(kernel.space),
+            "scale": _words(kernel.scale),
             "mean": _words(model.mean),
             "likelihood": {"family": type(model.likelihood).__name__}
             | {name: _words(slot) for name, slot in model.likelihood.priors.items()},

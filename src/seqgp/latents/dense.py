@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -12,14 +13,13 @@ from jaxtyping import Array, Bool, Float
 from seqgp.latents.operators import Events, Triangular, root_with_jitter
 from seqgp.latents.protocol import Observe, Sites
 from seqgp.linalg.factor import solve_lower
-from seqgp.models.kernels import Parameters, Separable, within
+from seqgp.models.kernels import LatentKernel, Parameters, Separable, dropped, within
 
 
 class DenseGeometry(NamedTuple):
     """Distances between all sites of window and present, and which of them are real."""
 
-    time: Any
-    space: Any
+    terms: tuple[tuple[Any, Any], ...]  # of time and of space, one pair for each separable term of the kernel
     mask: Bool[Array, " n"]
     blocks: int
     present: int
@@ -67,21 +67,23 @@ class Dense(eqx.Module):
         padded = np.concatenate([x, np.repeat(x[-1:], extra, axis=0)])
         return Sites(padded, np.arange(size) < len(x), Observe())
 
-    def geometry(self, kernel: Separable, times, x, mask, present: int) -> DenseGeometry:  # noqa: D102
+    def geometry(self, kernel: LatentKernel, times, x, mask, present: int) -> DenseGeometry:  # noqa: D102
         flat = x.reshape(-1, x.shape[-1])
         return DenseGeometry(
-            time=kernel.time.prepare(times[:, None], times[:, None]),
-            space=kernel.space.prepare(flat, flat),
+            terms=tuple(
+                (term.time.prepare(times[:, None], times[:, None]), term.space.prepare(flat, flat))
+                for _, term in kernel.terms()
+            ),
             mask=mask.reshape(-1),
             blocks=x.shape[0],
             present=present,
         )
 
     def conditional(  # noqa: D102
-        self, kernel: Separable, geometry: DenseGeometry, parameters: Parameters, jitter: tuple[float, ...]
+        self, kernel: LatentKernel, geometry: DenseGeometry, parameters: Parameters, jitter: tuple[float, ...]
     ) -> DenseConditional:
-        variance = parameters["scale"] ** 2
-        covariance = variance * stacked_covariance(kernel, geometry, parameters)
+        variance = kernel.variance(parameters)
+        covariance = stacked_covariance(kernel, geometry, parameters)
         # A padded site is independent of everything: its row is that of the identity.
         both = geometry.mask[:, None] & geometry.mask[None, :]
         covariance = jnp.where(both, covariance, variance * jnp.eye(covariance.shape[0]))
@@ -93,12 +95,20 @@ class Dense(eqx.Module):
         return DenseConditional(Triangular(root[split:, split:]), root[split:, :split], root[:split, :split], events)
 
 
-def stacked_covariance(kernel: Separable, geometry: DenseGeometry, parameters: Parameters) -> Float[Array, "n n"]:
-    """Unit-variance covariance over the blocks of sites, one block a time."""
-    time = kernel.time.covariance(geometry.time, within(parameters, "time"))
-    space = kernel.space.covariance(geometry.space, within(parameters, "space"))
-    blocks, n = geometry.blocks, space.shape[0]
+def stacked_covariance(kernel: LatentKernel, geometry: DenseGeometry, parameters: Parameters) -> Float[Array, "n n"]:
+    """The covariance over the blocks of sites, one block a time."""
+    terms = [
+        _stacked(term, pair, geometry.blocks, dropped(parameters, prefix))
+        for (prefix, term), pair in zip(kernel.terms(), geometry.terms)
+    ]
+    return functools.reduce(jnp.add, terms)
+
+
+def _stacked(term: Separable, prepared: tuple[Any, Any], blocks: int, parameters: Parameters) -> Float[Array, "n n"]:
+    time = term.time.covariance(prepared[0], within(parameters, "time"))
+    space = term.space.covariance(prepared[1], within(parameters, "space"))
+    variance, n = parameters["scale"] ** 2, space.shape[0]
     if blocks == 1:
-        return space * time[0, 0]
+        return variance * (space * time[0, 0])
     size = n // blocks
-    return (space.reshape(blocks, size, blocks, size) * time[:, None, :, None]).reshape(n, n)
+    return variance * (space.reshape(blocks, size, blocks, size) * time[:, None, :, None]).reshape(n, n)

@@ -14,7 +14,7 @@ from seqgp.latents.operators import Events, Kronecker, root_with_jitter
 from seqgp.latents.protocol import Observe, Sites
 from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.models.errors import DataError
-from seqgp.models.kernels import Parameters, Separable, within
+from seqgp.models.kernels import LatentKernel, Parameters, Separable, one_term, within
 
 
 class GridGeometry(NamedTuple):
@@ -61,9 +61,10 @@ class SharedInputs(eqx.Module):
     points: np.ndarray  # (S, D), in the order of the grid
     axes: tuple[np.ndarray, ...] | None
 
-    def geometry(self, kernel: Separable, times, x, mask, present: int) -> GridGeometry:  # noqa: D102
+    def geometry(self, kernel: LatentKernel, times, x, mask, present: int) -> GridGeometry:  # noqa: D102
         if present != 1:
             raise ValueError("a representation with shared inputs has one present block")
+        kernel = one_term(kernel, "a representation with shared inputs")
         time = kernel.time.prepare(times[:, None], times[:, None])
         if self.axes is None:
             points = jnp.asarray(self.points)
@@ -76,8 +77,9 @@ class SharedInputs(eqx.Module):
         return GridGeometry(time, space, mask.any(axis=1)[:-present])
 
     def conditional(  # noqa: D102
-        self, kernel: Separable, geometry: GridGeometry, parameters: Parameters, jitter: tuple[float, ...]
+        self, kernel: LatentKernel, geometry: GridGeometry, parameters: Parameters, jitter: tuple[float, ...]
     ) -> GridConditional:
+        kernel = one_term(kernel, "a representation with shared inputs")
         weights, gain = time_conditional(kernel, geometry, parameters, jitter[0])
         space = within(parameters, "space")
         one = jnp.ones(())
@@ -133,8 +135,9 @@ class Grid(eqx.Module):
     Missing data stay NaN in ``y``.
     """
 
-    def resolve(self, kernel: Separable, x: np.ndarray) -> SharedGrid:
+    def resolve(self, kernel: LatentKernel, x: np.ndarray) -> SharedGrid:
         """The representation for these inputs."""
+        kernel = one_term(kernel, "Grid")
         found = grid_axes(x) if x.shape[1] > 1 else None
         if found is None or not is_product(kernel, x.shape[1]):
             return SharedGrid(points=x, axes=None, order=np.arange(len(x)))

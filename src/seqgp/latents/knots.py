@@ -20,7 +20,7 @@ from jaxtyping import Float
 from seqgp.latents.grid import SharedInputs, is_product
 from seqgp.latents.protocol import Observe, Sites
 from seqgp.models.errors import DataError, SamplerError
-from seqgp.models.kernels import Parameters, Separable, within
+from seqgp.models.kernels import LatentKernel, Parameters, one_term, within
 
 MARGIN = 0.1  # of the range of the first snapshot's inputs, on each side, where no domain is given
 DEFAULT_NODES = {1: (24,), 2: (12, 12), 3: (8, 8, 8), 4: (6, 6, 6, 6)}
@@ -60,8 +60,9 @@ class Knots(eqx.Module):
             if not low < high:
                 raise SamplerError(f"Knots: domain ({low}, {high}): the lower end is not below the upper")
 
-    def resolve(self, kernel: Separable, x: np.ndarray) -> KnotGrid:
+    def resolve(self, kernel: LatentKernel, x: np.ndarray) -> KnotGrid:
         """The knots for these first inputs."""
+        kernel = one_term(kernel, "Knots")
         dimension = x.shape[1]
         if dimension > max(DEFAULT_NODES):
             raise SamplerError(f"Knots: x has {dimension} columns, at most {max(DEFAULT_NODES)} are supported")
@@ -104,14 +105,14 @@ class KnotGrid(SharedInputs):
                 )
         return Observe(weights=interpolation_matrix(self.lines, x, self.interpolation))
 
-    def represented(self, kernel: Separable, parameters: Parameters, x: np.ndarray) -> float:
+    def represented(self, kernel: LatentKernel, parameters: Parameters, x: np.ndarray) -> float:
         """The least share of the prior variance that the knots represent at ``x``."""
         weights = jnp.asarray(interpolation_matrix(self.lines, x, self.interpolation))
-        points = jnp.asarray(self.points)
-        covariance = kernel.space.covariance(kernel.space.prepare(points, points), within(parameters, "space"))
+        points, space = jnp.asarray(self.points), one_term(kernel, "Knots").space
+        covariance = space.covariance(space.prepare(points, points), within(parameters, "space"))
         return float(jnp.min(jnp.sum((weights @ covariance) * weights, axis=1)))
 
-    def enough_nodes(self, kernel: Separable, parameters: Parameters, x: np.ndarray) -> tuple[int, ...] | None:
+    def enough_nodes(self, kernel: LatentKernel, parameters: Parameters, x: np.ndarray) -> tuple[int, ...] | None:
         """The fewest nodes (growing all dimensions alike) that would represent enough of the variance."""
         for extra in range(1, 25):
             nodes = tuple(len(line) + 2 * extra for line in self.lines)
@@ -122,7 +123,7 @@ class KnotGrid(SharedInputs):
                 return nodes
         return None
 
-    def remark(self, kernel: Separable, parameters: Parameters, x: np.ndarray) -> tuple[dict[str, Any], list[str]]:
+    def remark(self, kernel: LatentKernel, parameters: Parameters, x: np.ndarray) -> tuple[dict[str, Any], list[str]]:
         """The accuracy at the data, and a warning with a remedy where it is too low."""
         some = x[:: max(1, len(x) // 500)]
         share = self.represented(kernel, parameters, some)

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from seqgp.latents.operators import Events
-from seqgp.models.kernels import Parameters, Separable
+from seqgp.models.kernels import LatentKernel, Parameters
 from seqgp.models.types import Array
 
 
@@ -88,7 +88,7 @@ class Latent(Protocol):
 
     def geometry(
         self,
-        kernel: Separable,
+        kernel: LatentKernel,
         times: Float[Array, " B"],
         x: Float[Array, "B S D"],
         mask: Bool[Array, "B S"],
@@ -97,6 +97,8 @@ class Latent(Protocol):
         """What depends on the inputs alone; the last ``present`` blocks of sites are the present."""
         ...
 
-    def conditional(self, kernel: Separable, geometry: Any, parameters: Parameters, jitter: tuple[float, ...]) -> Any:
+    def conditional(
+        self, kernel: LatentKernel, geometry: Any, parameters: Parameters, jitter: tuple[float, ...]
+    ) -> Any:
         """The prior of the present's sites given the window's: a :class:`Conditional`."""
         ...

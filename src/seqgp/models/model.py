@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from seqgp.models.errors import ModelError
 from seqgp.models.identity import describe
-from seqgp.models.kernels import Separable
+from seqgp.models.kernels import LatentKernel
 from seqgp.models.likelihoods import Likelihood
 from seqgp.models.priors import Prior, Slot, as_entry
 
@@ -38,20 +38,23 @@ class Model(eqx.Module):
             values are tried in turn where a matrix is not positive definite; with one, the proposal is rejected.
     """
 
-    kernel: Separable
+    kernel: LatentKernel
     likelihood: Likelihood
     mean: Slot
     jitter: tuple[float, ...] = eqx.field(static=True)
 
     def __init__(
         self,
-        kernel: Separable,
+        kernel: LatentKernel,
         likelihood: Likelihood,
         mean: Slot = 0.0,
         jitter: float | Sequence[float] = 1e-8,
     ):
-        if not isinstance(kernel, Separable):
-            raise ModelError(f"Model: kernel must be seqgp.Separable(time, space, scale), got {type(kernel).__name__}")
+        if not isinstance(kernel, LatentKernel):
+            raise ModelError(
+                "Model: kernel must be seqgp.Separable(time, space, scale) or a sum of them, got "
+                f"{type(kernel).__name__}"
+            )
         if not isinstance(likelihood, Likelihood):
             raise ModelError(f"Model: likelihood must be a seqgp.Likelihood, got {type(likelihood).__name__}")
         self.kernel = kernel
@@ -95,14 +98,14 @@ class Model(eqx.Module):
     def layout(self) -> Layout:
         """The blocks of ``z``."""
         names = [name.split("[")[0] for name in self.names]
-        kernel = set(self.kernel.slots())
+        kernel, time = set(self.kernel.slots()), self.kernel.time_names()
 
         def where(test) -> np.ndarray:
             return np.array([i for i, name in enumerate(names) if test(name)], dtype=int)
 
         return Layout(
             kernel=where(lambda name: name in kernel),
-            time=where(lambda name: name.startswith("time.")),
+            time=where(lambda name: name in time),
             mean=where(lambda name: name == "mean"),
             likelihood=where(lambda name: name in self.likelihood.priors),
         )

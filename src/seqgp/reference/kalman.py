@@ -15,7 +15,7 @@ from jaxtyping import Float
 from scipy.linalg import cho_factor, cho_solve, expm
 
 from seqgp.models.errors import DataError, ModelError
-from seqgp.models.kernels import Matern12, Matern32, Matern52, within
+from seqgp.models.kernels import Matern12, Matern32, Matern52, one_term, within
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.reference.marginal import require_gaussian
@@ -145,17 +145,18 @@ def _process(model: Model, snapshots: Sequence[Snapshot]) -> tuple[_Process, dic
                 f"the Kalman filter needs the same x at every time, but it differs at t = {snapshot.t}; missing data "
                 "stay NaN in y (or use seqgp.reference.gaussian_posterior)"
             )
-    kernel = model.kernel.space
+    term = one_term(model.kernel, "the Kalman filter")
     points = jnp.asarray(x)
-    space = np.asarray(kernel.covariance(kernel.prepare(points, points), within(parameters, "space")))
+    space = np.asarray(term.space.covariance(term.space.prepare(points, points), within(parameters, "space")))
     variance = float(parameters["scale"]) ** 2
     space = variance * (space + model.jitter[0] * np.eye(len(x)))
-    drift, stationary = _state_space(model.kernel.time, float(parameters["time.lengthscale"]))
+    drift, stationary = _state_space(term.time, parameters)
     return _Process(drift, stationary, space), parameters
 
 
-def _state_space(kernel, lengthscale: float) -> tuple[np.ndarray, np.ndarray]:
+def _state_space(kernel, parameters: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Drift and stationary covariance of the latent and its derivatives (Hartikainen & Särkkä 2010)."""
+    lengthscale = float(parameters.get("time.lengthscale", np.nan))
     if isinstance(kernel, Matern12):
         return np.array([[-1 / lengthscale]]), np.ones((1, 1))
     if isinstance(kernel, Matern32):

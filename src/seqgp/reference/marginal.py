@@ -14,7 +14,6 @@ from scipy.special import logsumexp
 from seqgp.latents.operators import root_with_jitter
 from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.models.errors import ModelError
-from seqgp.models.kernels import within
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.runtime.engine import compiled, cores, in_threads
@@ -28,13 +27,6 @@ class Stack(NamedTuple):
     x: Float[Array, "n D"]
     y: Float[Array, " m"]  # the observed values
     observed: Int[Array, " m"]  # their sites
-
-
-class Distances(NamedTuple):
-    """What the kernels need of the inputs."""
-
-    time: Any
-    space: Any
 
 
 def require_gaussian(model: Model, who: str) -> None:
@@ -59,30 +51,28 @@ def stack(snapshots: Sequence[Snapshot]) -> Stack:
     )
 
 
-def distances(model: Model, t: Float[Array, " n"], x: Float[Array, "n D"]) -> Distances:
-    """Between all pairs of sites, whatever the parameters."""
-    return Distances(model.kernel.time.prepare(t[:, None], t[:, None]), model.kernel.space.prepare(x, x))
+def distances(model: Model, t: Float[Array, " n"], x: Float[Array, "n D"]) -> Any:
+    """What the kernel needs of all pairs of sites, whatever the parameters."""
+    return model.kernel.prepare(t, x)
 
 
-def covariance(model: Model, between: Distances, parameters: dict[str, Any]) -> Float[Array, "n n"]:
+def covariance(model: Model, between: Any, parameters: dict[str, Any]) -> Float[Array, "n n"]:
     """The prior covariance of the latent, without jitter."""
-    time = model.kernel.time.covariance(between.time, within(parameters, "time"))
-    space = model.kernel.space.covariance(between.space, within(parameters, "space"))
-    return parameters["scale"] ** 2 * time * space
+    return model.kernel.covariance(between, parameters)
 
 
-def observed_distances(model: Model, data: Stack) -> Distances:
+def observed_distances(model: Model, data: Stack) -> Any:
     """Between the observed sites."""
     return distances(model, data.t[data.observed], data.x[data.observed])
 
 
 def data_root(model: Model, prior: Float[Array, "m m"], parameters: dict[str, Any]) -> Float[Array, "m m"]:
     """The Cholesky factor of the covariance of the data: latent, jitter and noise."""
-    diagonal = model.jitter[0] * parameters["scale"] ** 2 + parameters["noise"] ** 2
+    diagonal = model.jitter[0] * model.kernel.variance(parameters) + parameters["noise"] ** 2
     return cholesky(prior + diagonal * jnp.eye(prior.shape[0]))
 
 
-def log_marginal(model: Model, data: Stack, between: Distances, parameters: dict[str, Any]) -> Float[Array, ""]:
+def log_marginal(model: Model, data: Stack, between: Any, parameters: dict[str, Any]) -> Float[Array, ""]:
     """``log p(y | parameters)``; ``between`` are the distances of the observed sites."""
     root = data_root(model, covariance(model, between, parameters), parameters)
     white = solve_lower(root, data.y - parameters["mean"])
@@ -100,7 +90,7 @@ class Moments(NamedTuple):
 def exact_moments(model: Model, data: Stack, parameters: dict[str, Any]) -> Moments:
     """Mean and covariance of the level ``f + mean`` at all sites given the data, at known parameters."""
     prior = covariance(model, distances(model, data.t, data.x), parameters)
-    prior = prior + model.jitter[0] * parameters["scale"] ** 2 * jnp.eye(prior.shape[0])
+    prior = prior + model.jitter[0] * model.kernel.variance(parameters) * jnp.eye(prior.shape[0])
     cross = prior[:, data.observed]
     seen = cross[data.observed] + parameters["noise"] ** 2 * jnp.eye(data.y.shape[0])
     root = cholesky(seen)
@@ -110,7 +100,7 @@ def exact_moments(model: Model, data: Stack, parameters: dict[str, Any]) -> Mome
 
 
 def draw_latent(
-    key: Key[Array, ""], model: Model, data: Stack, between: Distances, parameters: dict[str, Any]
+    key: Key[Array, ""], model: Model, data: Stack, between: Any, parameters: dict[str, Any]
 ) -> Float[Array, " n"]:
     """An exact draw of the zero-mean latent at all sites given the data, by Matheron's rule.
 
@@ -118,7 +108,7 @@ def draw_latent(
     """
     key_prior, key_noise = jax.random.split(key)
     prior = covariance(model, between, parameters)
-    variance = parameters["scale"] ** 2
+    variance = model.kernel.variance(parameters)
     root = root_with_jitter(prior, variance, model.jitter)[0].root
     f = root @ jax.random.normal(key_prior, (prior.shape[0],), prior.dtype)
     prior = prior + model.jitter[0] * variance * jnp.eye(prior.shape[0])

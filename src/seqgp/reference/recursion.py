@@ -95,7 +95,7 @@ def _prior(model: Model, snapshots: Sequence[Snapshot], parameters) -> np.ndarra
     times = np.concatenate([np.full(len(s.x), s.t) for s in snapshots])
     between = distances(model, jnp.asarray(times), jnp.asarray(np.concatenate([s.x for s in snapshots])))
     matrix = np.asarray(covariance(model, between, parameters))
-    return matrix + model.jitter[0] * float(parameters["scale"]) ** 2 * np.eye(len(matrix))
+    return matrix + model.jitter[0] * float(model.kernel.variance(parameters)) * np.eye(len(matrix))
 
 
 def _freezing(mean: np.ndarray, spread: np.ndarray, prior: np.ndarray, snapshot: Snapshot, parameters):

@@ -41,7 +41,7 @@ def check_snapshot(model: Model, snapshot: Snapshot) -> None:
     """Raise unless model and snapshot fit each other; nothing is compiled."""
     if not isinstance(snapshot, Snapshot):
         raise DataError(f"expected a seqgp.Snapshot(t, x, y), got {type(snapshot).__name__}")
-    model.kernel.space.check_dimension(snapshot.x.shape[1])
+    model.kernel.check_dimension(snapshot.x.shape[1])
     if model.likelihood.pointwise and snapshot.y.shape != (len(snapshot.x),):
         raise DataError(
             f"Snapshot: y has shape {snapshot.y.shape}, expected ({len(snapshot.x)},), one value a row of x"

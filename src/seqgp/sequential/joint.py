@@ -150,7 +150,8 @@ def _normality_remarks(model: Model, state: SequentialState, level: np.ndarray) 
     leading = centred @ directions(centred, min(3, *centred.shape))
     columns = {name: np.asarray(state.z)[:, i] for i, name in enumerate(model.names)}
     if state.step == 1:
-        columns = {name: column for name, column in columns.items() if not name.startswith("time.")}
+        of_time = {model.names[i] for i in model.layout().time}
+        columns = {name: column for name, column in columns.items() if name not in of_time}
     columns |= {f"component {i + 1} of the level": leading[:, i] for i in range(leading.shape[1])}
     values = np.stack(list(columns.values()), axis=1)
     found = []

@@ -15,7 +15,6 @@ from seqgp.latents.knots import KnotGrid, Knots
 from seqgp.mcmc.informed import Informed
 from seqgp.mcmc.plain import Plain
 from seqgp.models.errors import SamplerError
-from seqgp.models.kernels import Matern52, RationalQuadratic, SquaredExponential
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.sequential.carry import LevelCarry, PaperCarry
@@ -63,7 +62,6 @@ def resolve_carry(carry: Any) -> Any:
 
 
 DENSE_UP_TO = 400  # points a snapshot, for "auto"
-SMOOTH = (SquaredExponential, RationalQuadratic, Matern52)
 
 
 def resolve_latent(latent: Any, model: Model, snapshot: Snapshot) -> tuple[Any, str]:
@@ -75,6 +73,8 @@ def resolve_latent(latent: Any, model: Model, snapshot: Snapshot) -> tuple[Any, 
         return latent.resolve(kernel, x), "asked for"
     if latent != "auto":
         raise SamplerError(f"latent = {latent!r}: expected 'auto', seqgp.Dense(), seqgp.Grid() or seqgp.Knots(…)")
+    if len(kernel.terms()) > 1:
+        return Dense(), "the kernel is a sum of separable terms"
     grid = Grid().resolve(kernel, x)
     if grid.axes is not None:
         return grid, "x is a product grid and the kernel a product over its axes"
@@ -82,7 +82,7 @@ def resolve_latent(latent: Any, model: Model, snapshot: Snapshot) -> tuple[Any, 
         return Dense(), f"at most {DENSE_UP_TO} points, any inputs"
     if not model.likelihood.pointwise:
         return Dense(), "the likelihood sees all of the latent at once"
-    if not isinstance(kernel.space, SMOOTH) or x.shape[1] > 3:
+    if not kernel.terms()[0][1].space.smooth or x.shape[1] > 3:
         return Dense(), "exact for a rough kernel; Knots(interpolation='cubic') is faster for many points"
     return Knots().resolve(kernel, x), f"a smooth kernel, and more than {DENSE_UP_TO} points"
 
@@ -90,7 +90,7 @@ def resolve_latent(latent: Any, model: Model, snapshot: Snapshot) -> tuple[Any, 
 def follow_latent(latent: Any, model: Model, state: SequentialState, snapshot: Snapshot) -> SequentialState:
     """The state in the representation of the next step: ``"auto"`` goes over to shared inputs, and back."""
     held, window = state.representation, state.window
-    if latent != "auto" or isinstance(held, KnotGrid):
+    if latent != "auto" or isinstance(held, KnotGrid) or len(model.kernel.terms()) > 1:
         return state
     if isinstance(held, SharedGrid):
         same = held.accepts(snapshot.x)

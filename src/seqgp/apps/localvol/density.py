@@ -20,13 +20,14 @@ def log_densities(model: seqgp.Model, snapshot: seqgp.Snapshot, state: seqgp.Sta
     x, context = jnp.asarray(snapshot.x), jax.tree.map(jnp.asarray, snapshot.context)
     centre, covariance = model.prior_of_z()
     sd = jnp.sqrt(jnp.diagonal(jnp.asarray(covariance)))
-    prepared = model.kernel.space.prepare(x, x)
+    ((_, kernel),) = model.kernel.terms()
+    prepared = kernel.space.prepare(x, x)
 
     def one(inputs: tuple[Array, Array]) -> Array:
         level, z = inputs
         parameters = model.parameters(z)
         space = {n.removeprefix("space."): v for n, v in parameters.items() if n.startswith("space.")}
-        matrix = model.kernel.space.covariance(prepared, space) + model.jitter[-1] * jnp.eye(len(x))
+        matrix = kernel.space.covariance(prepared, space) + model.jitter[-1] * jnp.eye(len(x))
         chol = parameters["scale"] * jnp.linalg.cholesky(matrix)
         white = jax.scipy.linalg.solve_triangular(chol, level - parameters["mean"], lower=True)
         latent = -0.5 * jnp.dot(white, white) - jnp.sum(jnp.log(jnp.diagonal(chol)))

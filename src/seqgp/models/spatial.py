@@ -1,0 +1,244 @@
+"""Kernels of space: one per column, rotated axes, the sphere, linear, and any function of two points."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from seqgp.models.algebra import Kernel, within
+from seqgp.models.errors import ModelError
+from seqgp.models.priors import Prior, Slot, as_entry, as_slot
+from seqgp.models.stationary import Matern12, Stationary
+
+
+class Covariance(Kernel):
+    """Any function of two points as a kernel in space: ``function(x, x', **parameters)``."""
+
+    function: Callable[..., Any] = eqx.field(static=True)
+    priors: dict[str, Slot]
+
+    def __init__(self, function: Callable[..., Any], **priors: Slot):
+        if not callable(function):
+            raise ModelError(f"Covariance: expected a function of two points, got {type(function).__name__}")
+        self.function = function
+        self.priors = {name: as_slot(value, f"Covariance: {name}") for name, value in priors.items()}
+
+    def slots(self):  # noqa: D102
+        return dict(self.priors)
+
+    def prepare(self, x, other):  # noqa: D102
+        return x, other
+
+    def covariance(self, prepared, parameters):  # noqa: D102
+        x, other = prepared
+
+        def one(a, b):
+            return jnp.asarray(self.function(a, b, **parameters)).reshape(())
+
+        return jax.vmap(lambda a: jax.vmap(lambda b: one(a, b))(other))(x)
+
+
+class Product(Kernel):
+    """A product of one-dimensional kernels, one per dimension of space: ``Product([Matern52(…), Matern32(…)])``."""
+
+    factors: tuple[Kernel, ...]
+
+    def __init__(self, factors):
+        self.factors = tuple(factors)
+        if not self.factors or not all(isinstance(one, Kernel) and one.stationary for one in self.factors):
+            raise ModelError("Product: expected a list of stationary kernels, one per dimension")
+        for i, factor in enumerate(self.factors):
+            if isinstance(factor, Stationary) and isinstance(factor.lengthscale, tuple):
+                raise ModelError(f"Product: factor {i} has several lengthscales, expected one")
+            factor.check_dimension(1)
+
+    def slots(self):  # noqa: D102
+        return {f"{i}.{name}": slot for i, factor in enumerate(self.factors) for name, slot in factor.slots().items()}
+
+    def prepare(self, x, other):  # noqa: D102
+        return tuple(f.prepare(x[:, i, None], other[:, i, None]) for i, f in enumerate(self.factors))
+
+    def covariance(self, prepared, parameters):  # noqa: D102
+        terms = [
+            factor.covariance(part, within(parameters, str(i)))
+            for i, (factor, part) in enumerate(zip(self.factors, prepared))
+        ]
+        return functools.reduce(jnp.multiply, terms)
+
+    def check_dimension(self, dimension):  # noqa: D102
+        if len(self.factors) != dimension:
+            raise ModelError(f"Product has {len(self.factors)} factors, but x has {dimension} columns")
+
+    @property
+    def stationary(self) -> bool:  # noqa: D102
+        return True
+
+    @property
+    def smooth(self) -> bool:  # noqa: D102
+        return all(factor.smooth for factor in self.factors)
+
+    def variance(self, parameters):  # noqa: D102
+        parts = [factor.variance(within(parameters, str(i))) for i, factor in enumerate(self.factors)]
+        return functools.reduce(jnp.multiply, parts)
+
+    def along(self, axis, dimension):  # noqa: D102
+        return self.factors[axis], lambda parameters: within(parameters, str(axis))
+
+
+class LinearKernel(Kernel):
+    """``Σ scale² (x − centre)(x' − centre)``: a plane of unknown slopes, one standard deviation of slope per column.
+
+    Add :class:`seqgp.Constant` for its unknown height at the centre. (:class:`seqgp.Linear` is a mean with covariates.)
+
+    Args:
+        scale: the standard deviation of the slopes, one for all columns or one each.
+        centre: where the plane is zero, one number for all columns or one each.
+    """
+
+    scale: Slot
+    centre: tuple[float | Prior, ...]
+
+    def __init__(self, scale: Slot = 1.0, centre: Any = 0.0):
+        self.scale = as_slot(scale, "LinearKernel: scale")
+        for entry in self.scale if isinstance(self.scale, tuple) else (self.scale,):
+            if isinstance(entry, float) and entry <= 0:
+                raise ModelError(f"LinearKernel: scale = {entry} is not positive")
+        place = as_slot(centre, "LinearKernel: centre")
+        self.centre = place if isinstance(place, tuple) else (place,)
+        if any(isinstance(entry, Prior) for entry in self.centre):
+            raise ModelError("LinearKernel: centre takes numbers; an unknown height is seqgp.Constant(scale)")
+
+    def slots(self):  # noqa: D102
+        return {"scale": self.scale}
+
+    def prepare(self, x, other):  # noqa: D102
+        centre = jnp.asarray(self.centre)[None, :]
+        return (x - centre).T[:, :, None] * (other - centre).T[:, None, :]
+
+    def covariance(self, prepared, parameters):  # noqa: D102
+        variance = jnp.broadcast_to(parameters["scale"] ** 2, prepared.shape[:1])
+        return functools.reduce(jnp.add, [variance[d] * prepared[d] for d in range(prepared.shape[0])])
+
+    @property
+    def smooth(self) -> bool:  # noqa: D102
+        return True
+
+    def check_dimension(self, dimension):  # noqa: D102
+        for what, given in (("scales", self.scale), ("centres", self.centre)):
+            if isinstance(given, tuple) and len(given) not in (1, dimension):
+                raise ModelError(
+                    f"LinearKernel has {len(given)} {what}, but x has {dimension} columns: give one, or one per column"
+                )
+
+
+class Rotated(Kernel):
+    """A kernel with two lengthscales, along axes that are turned by an angle: anisotropy in any direction.
+
+    Args:
+        kernel: a stationary kernel of two columns, ``Matern32([along, across])``.
+        angle: from the first column towards the second, in radians, counter-clockwise; a number or a prior.
+    """
+
+    kernel: Stationary
+    angle: Slot
+
+    def __init__(self, kernel: Stationary, angle: Slot):
+        if not isinstance(kernel, Stationary):
+            raise ModelError(f"Rotated: expected a stationary kernel such as Matern32, got {type(kernel).__name__}")
+        if not isinstance(kernel.lengthscale, tuple) or len(kernel.lengthscale) != 2:
+            raise ModelError("Rotated: the kernel needs two lengthscales, one along the angle and one across")
+        self.kernel = kernel
+        self.angle = as_entry(angle, "Rotated: angle")
+
+    def slots(self):  # noqa: D102
+        return self.kernel.slots() | {"angle": self.angle}
+
+    def prepare(self, x, other):  # noqa: D102
+        return x.T[:, :, None] - other.T[:, None, :]
+
+    def covariance(self, prepared, parameters):  # noqa: D102
+        cos, sin = jnp.cos(parameters["angle"]), jnp.sin(parameters["angle"])
+        along, across = cos * prepared[0] + sin * prepared[1], cos * prepared[1] - sin * prepared[0]
+        return self.kernel.covariance(jnp.stack([along**2, across**2]), parameters)
+
+    @property
+    def stationary(self) -> bool:  # noqa: D102
+        return True
+
+    @property
+    def smooth(self) -> bool:  # noqa: D102
+        return self.kernel.smooth
+
+    def check_dimension(self, dimension):  # noqa: D102
+        if dimension != 2:
+            raise ModelError(f"Rotated turns two columns, but x has {dimension}")
+
+
+class GreatCircle(Kernel):
+    """A kernel of the distance on the globe, for longitude and latitude in degrees; lengthscales are in kilometres.
+
+    The distance is that of the great circle for :class:`seqgp.Matern12`. The smoother kernels are not positive definite
+    in it (Gneiting 2013), and take the straight line through the globe, which is shorter by the share
+    ``r² / (24 radius²)``: one in a thousand at 1000 km.
+
+    Args:
+        kernel: a stationary kernel with one lengthscale.
+        radius: of the sphere; the default is the Earth's in kilometres.
+    """
+
+    kernel: Stationary
+    radius: float = eqx.field(static=True)
+
+    def __init__(self, kernel: Stationary, radius: float = 6371.0):
+        if not isinstance(kernel, Stationary) or isinstance(kernel.lengthscale, tuple):
+            raise ModelError("GreatCircle: expected a stationary kernel with one lengthscale, such as Matern32(500.0)")
+        if not radius > 0:
+            raise ModelError(f"GreatCircle: radius = {radius} is not positive")
+        self.kernel, self.radius = kernel, float(radius)
+
+    def slots(self):  # noqa: D102
+        return self.kernel.slots()
+
+    def prepare(self, x, other):  # noqa: D102
+        difference = _on_sphere(x).T[:, :, None] - _on_sphere(other).T[:, None, :]
+        chord = jnp.sum(jnp.square(difference), axis=0)  # on the unit sphere, squared
+        if isinstance(self.kernel, Matern12):
+            half = jnp.sqrt(jnp.clip(0.25 * chord, 0.0, 1.0))
+            chord = jnp.square(2.0 * jnp.arcsin(half))
+        return self.radius**2 * chord[None]
+
+    def covariance(self, prepared, parameters):  # noqa: D102
+        return self.kernel.covariance(prepared, parameters)
+
+    @property
+    def smooth(self) -> bool:  # noqa: D102
+        return self.kernel.smooth
+
+    def check_dimension(self, dimension):  # noqa: D102
+        if dimension != 2:
+            raise ModelError(f"GreatCircle takes longitude and latitude, but x has {dimension} columns")
+
+
+def _on_sphere(x: Float[Array, "n 2"]) -> Float[Array, "n 3"]:
+    longitude, latitude = jnp.deg2rad(x[:, 0]), jnp.deg2rad(x[:, 1])
+    return jnp.stack(
+        [jnp.cos(latitude) * jnp.cos(longitude), jnp.cos(latitude) * jnp.sin(longitude), jnp.sin(latitude)], axis=1
+    )
+
+
+def as_space_kernel(space: Any) -> Kernel:
+    """A kernel from what a user gave: ours, tinygp's, or a function of two points."""
+    if isinstance(space, Kernel):
+        return space
+    evaluate: Any = getattr(space, "evaluate", None)  # tinygp: one pair of points
+    if callable(evaluate):
+        return Covariance(evaluate)
+    if callable(space):
+        return Covariance(space)
+    raise ModelError(f"Separable: space must be a kernel or a function of two points, got {type(space).__name__}")
