@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from arviz_stats.base import array_stats
 
-from seqgp.chains.diagnostics import TAILS, diagnose
+from seqgp.chains.diagnostics import TAILS, diagnose, least_ess, remarks, rhat_limit
+from seqgp.samplers.remarks import parse
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -24,7 +25,7 @@ def autoregressive(chains, n, seed=0):
 def test_as_arviz_has_them(chains, n):
     values = autoregressive(chains, n)
     latent = np.random.default_rng(1).normal(size=(chains, n, 3))
-    rhat, bulk, tail = diagnose(values, latent, NAMES)
+    rhat, _, bulk, tail = diagnose(values, latent, NAMES)
     both = np.concatenate([values, latent], axis=-1)
     axes = {"chain_axis": 0, "draw_axis": 1}
     expected = array_stats.ess(both, method="bulk", **axes)
@@ -39,14 +40,14 @@ def test_as_arviz_has_them(chains, n):
 def test_a_single_chain_that_wanders_has_a_large_rhat():
     values = autoregressive(1, 400)
     values[..., 0] += np.linspace(0, 5, 400)
-    rhat, _, _ = diagnose(values, values[..., :1], NAMES)
+    rhat, *_ = diagnose(values, values[..., :1], NAMES)
     assert rhat["a"] > 1.5
     assert rhat["b"] < 1.05
 
 
 def test_what_does_not_vary_has_all_its_draws():
     values = np.zeros((2, 50, 1))
-    rhat, bulk, tail = diagnose(values, values, ["a"])
+    rhat, _, bulk, tail = diagnose(values, values, ["a"])
     assert np.isnan(rhat["a"])
     assert bulk["a"] == tail["latent"] == 100
 
@@ -54,3 +55,47 @@ def test_what_does_not_vary_has_all_its_draws():
 def test_too_few_draws_have_no_diagnostics():
     values = np.zeros((2, 3, 1))
     assert all(np.isnan(found["latent"]) for found in diagnose(values, values, ["a"]))
+
+
+def found_in(values):
+    """The kinds of remarks on draws of eight quantities, the last three as the latent."""
+    chains, n, _ = values.shape
+    names = [f"q{i}" for i in range(5)]
+    found = diagnose(values[..., :5], values[..., 5:], names)
+    return {parse(text).kind for text in remarks({}, found, chains * n, 0, 1)}
+
+
+@pytest.mark.parametrize(
+    ("chains", "n", "memory"), [(4, 250, 0.0), (2, 100, 0.3), (16, 62, 0.6), (4, 250, 0.7), (2, 200, 0.5)]
+)
+def test_chains_that_agree_raise_no_alarm(chains, n, memory):
+    """Stationary chains of one distribution: alarms are rarer than one in a thousand by design.
+
+    200 sets of draws: more than two false alarms have a probability below 0.002.
+    """
+    rng = np.random.default_rng(0)
+    alarms = 0
+    for _ in range(200):
+        values = rng.normal(size=(chains, n, 8))
+        for t in range(1, n):
+            values[:, t] = memory * values[:, t - 1] + np.sqrt(1 - memory**2) * values[:, t]
+        alarms += bool(found_in(values))
+    assert alarms <= 2
+
+
+def test_a_chain_elsewhere_raises_one():
+    values = np.random.default_rng(1).normal(size=(4, 250, 8))
+    values[0, :, 1] += 1.0  # one chain of four is one sd off, in one quantity
+    assert found_in(values) == {"chains disagree"}
+
+
+def test_chains_that_hardly_move_raise_one():
+    steps = np.random.default_rng(2).normal(size=(4, 250, 8))
+    assert found_in(np.cumsum(steps, axis=1)) == {"slow mixing"}
+
+
+def test_thresholds_follow_the_number_of_draws():
+    assert least_ess(1000) == 25
+    assert least_ess(80) == 5
+    limits = rhat_limit(np.array([100.0, 1000.0, 10_000.0]), 8)
+    assert limits[0] > 1.1 > limits[1] > limits[2] > 1.0

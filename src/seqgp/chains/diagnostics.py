@@ -6,27 +6,39 @@ ArviZ has the same, one at a time, which took a fifth of a cheap step.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Float
 from numpyro.diagnostics import effective_sample_size, gelman_rubin
-from scipy.special import ndtri
+from scipy.special import chdtri, ndtri
 
 from seqgp.samplers.info import UpdateInfo
+from seqgp.samplers.remarks import Remark
 
 LATENT_VALUES = 16  # of the latent, evenly spread, are looked at in each step
 TAILS = (0.05, 0.95)
+MARGIN = 1.5
 
 Chains = Float[np.ndarray, "chains n k"]
 Each = Float[np.ndarray, " k"]
 
 
-def diagnose(z: Chains, latent: Chains, names: list[str]):
-    """R-hat, bulk and tail effective sample size of every entry of ``z`` and (the worst) of the latent."""
+class Diagnosis(NamedTuple):
+    """Of every entry of ``z``, and (the worst) of the latent, by name."""
+
+    rhat: dict[str, float]
+    rhat_limit: dict[str, float]  # what R-hat may reach by chance
+    ess: dict[str, float]
+    ess_tail: dict[str, float]
+
+
+def diagnose(z: Chains, latent: Chains, names: list[str]) -> Diagnosis:
+    """R-hat with what chance allows, bulk and tail effective sample size of ``z`` and of some of the latent."""
     chosen = np.unique(np.linspace(0, latent.shape[-1] - 1, LATENT_VALUES).astype(int))
     values = np.concatenate([z, latent[..., chosen]], axis=-1)
     if values.shape[1] < 4:
-        empty = dict.fromkeys([*names, "latent"], float("nan"))
-        return empty, dict(empty), dict(empty)
+        return Diagnosis(*(dict.fromkeys([*names, "latent"], float("nan")) for _ in Diagnosis._fields))
     halves = _halves(values)
     ranked = _rank_normalised(halves)
 
@@ -35,7 +47,25 @@ def diagnose(z: Chains, latent: Chains, names: list[str]):
         latent = result[len(names) :]
         return entries | {"latent": float("nan") if np.isnan(latent).all() else float(worst(latent))}
 
-    return named(_rhat(halves, ranked), np.nanmax), named(_ess(ranked), np.nanmin), named(_tail(values), np.nanmin)
+    within = _ess(ranked - ranked.mean(axis=1, keepdims=True))
+    return Diagnosis(
+        named(_rhat(halves, ranked), np.nanmax),
+        named(rhat_limit(within, len(halves)), np.nanmax),
+        named(_ess(ranked), np.nanmin),
+        named(_tail(values), np.nanmin),
+    )
+
+
+def rhat_limit(within: Each, halves: int) -> Each:
+    """What R-hat may reach by chance: in one step of a thousand, where all chains sample the same distribution.
+
+    The means of ``m`` half chains that are worth ``within`` independent draws together, had each the right mean, vary
+    so that ``R-hat² = 1 + (m / within) chi²_{m−1} / (m − 1)``. There are two R-hats of each quantity. The margin is for
+    the autocorrelation of short chains, which is found too small.
+    """
+    chance = 1e-3 / (2 * len(within))
+    quantile = float(chdtri(halves - 1, chance)) / (halves - 1)
+    return np.sqrt(1 + MARGIN * quantile * halves / within)
 
 
 def _halves(values: Chains) -> Chains:
@@ -71,37 +101,47 @@ def _ess(values: Chains) -> Each:
 
 def remarks(
     updates: dict[str, UpdateInfo],
-    rhat: dict[str, float],
-    ess: dict[str, float],
+    diagnosis: Diagnosis,
     draws: int,
     missing: int,
     size: int,
 ) -> list[str]:
-    """Plain sentences about what is off, with a remedy."""
+    """Plain sentences about what is off, with a remedy; ``draws`` are those of all chains."""
     found = []
     if missing == size:
-        found.append("all of y is missing: the draws are from the predictive distribution")
+        found.append(Remark("no data", (), "all of y is missing: the draws are from the predictive distribution"))
     for name, info in updates.items():
         if info.capped:
-            found.append(
-                f"{name}: {info.capped} of {info.updates} slices were capped and kept their value; "
+            text = (
+                f"{info.capped} of {info.updates} slices were capped and kept their value; "
                 "the likelihood may be NaN or -inf almost everywhere, or discontinuous"
             )
+            found.append(Remark("capped slices", (name,), text))
         if info.not_positive_definite:
-            found.append(
-                f"{name}: {info.not_positive_definite} proposals had a covariance that is not positive definite, "
+            text = (
+                f"{info.not_positive_definite} proposals had a covariance that is not positive definite, "
                 "and were rejected; raise Model(jitter=…), or give several values to try in turn"
             )
+            found.append(Remark("not positive definite", (name,), text))
         if info.jitter_raised:
-            found.append(f"{name}: the jitter was raised for {info.jitter_raised} proposals, as configured")
-    for name, value in ess.items():
-        if value < 0.05 * draws:
-            found.append(f"{name}: ESS {value:.0f} of {draws}; raise sweeps{_where(name)} or draws")
-    bad = [name for name, value in rhat.items() if value > 1.05]
-    if bad:
-        found.append(f"R-hat above 1.05 for {', '.join(bad)}: the chains disagree; raise warmup, sweeps or draws")
-    return found
+            found.append(Remark("jitter raised", (name,), f"for {info.jitter_raised} proposals, as configured"))
+    return [str(remark) for remark in (*found, *_mixing(diagnosis, draws))]
 
 
-def _where(name: str) -> str:
-    return ".mean" if name == "mean" else ""
+def least_ess(draws: int) -> float:
+    """Below it draws are too few effective ones to be used: means are off by a fifth of an sd, or more."""
+    return min(25.0, draws / 16)
+
+
+def _mixing(found: Diagnosis, draws: int) -> list[Remark]:
+    remarks = []
+    slow = {name: value for name, value in found.ess.items() if value < least_ess(draws)}
+    if slow:
+        text = f"least ESS {min(slow.values()):.0f} of {draws} draws, {least_ess(draws):.0f} are needed"
+        remarks.append(Remark("slow mixing", tuple(slow), f"{text}; raise sweeps or draws"))
+    apart = {name: value for name, value in found.rhat.items() if value > found.rhat_limit[name] and name not in slow}
+    if apart:
+        worst = max(apart, key=lambda name: apart[name])
+        text = f"R-hat is {apart[worst]:.2f} where chance allows {found.rhat_limit[worst]:.2f}"
+        remarks.append(Remark("chains disagree", tuple(apart), f"{text}; raise warmup, sweeps or draws"))
+    return remarks

@@ -103,20 +103,20 @@ def info_of(
 ) -> Info:
     """What a person wants to know: ``latent`` are the levels, ``(draws, N)``, ``snapshots`` those just used."""
     draws, plan = sampled.draws, sampled.plan
-    rhat, bulk, tail = diagnose(draws.z, np.asarray(latent).reshape(plan.chains, plan.draws, -1), model.names)
+    found = diagnose(draws.z, np.asarray(latent).reshape(plan.chains, plan.draws, -1), model.names)
     updates = {name: _update_info(slices) for name, slices in sampled.counts.items()}
     missing = sum(int(np.isnan(snapshot.y).sum()) for snapshot in snapshots)
     size = sum(snapshot.y.size for snapshot in snapshots)
-    warnings = [*sampled.remarks, *remarks(updates, rhat, bulk, plan.chains * plan.draws, missing, size)]
+    warnings = [*sampled.remarks, *remarks(updates, found, plan.chains * plan.draws, missing, size)]
     return Info(
         t=snapshots[-1].t,
         step=step,
         seconds=time.perf_counter() - start - sampled.compile_seconds,
         compile_seconds=sampled.compile_seconds,
         updates=updates,
-        rhat=rhat,
-        ess=bulk,
-        ess_tail=tail,
+        rhat=found.rhat,
+        ess=found.ess,
+        ess_tail=found.ess_tail,
         chains=plan.chains,
         missing=missing,
         settings=settings,

@@ -18,6 +18,7 @@ from seqgp.io.store import Store
 from seqgp.io.tables import READERS, Columns, Labelled, first_date, snapshots_from
 from seqgp.models.errors import SeqgpError
 from seqgp.samplers.checks import check_snapshot
+from seqgp.samplers.remarks import add_up, headline
 
 FEWEST_ROWS = 2
 PARTS = (".part", ".partial", ".tmp", ".crdownload")
@@ -50,7 +51,7 @@ def fit(
         store=configuration.run.folder,
         configuration=configuration.model_dump(mode="json"),
     )
-    _report(result, json)
+    _report(result, json, whole=True)
 
 
 @command
@@ -162,9 +163,11 @@ def _extend(store: Store, snapshots: list[Labelled]) -> Run:
     return run(configuration.build(), snapshots, keep=configuration.run.keep, store=store)
 
 
-def _report(result: Run, as_json: bool) -> None:
+def _report(result: Run, as_json: bool, whole: bool = False) -> None:
+    """What was sampled, with one line about the last step, or (``whole``) the remarks on all steps added up."""
     info, store = result.infos[-1], result.store
     steps = 0 if store is None else len(store)
+    summed = [f"{total} of {len(result.infos)}" for total in add_up(step.warnings for step in result.infos)]
     said = {
         "run": None if store is None else str(store.path),
         "steps": steps,
@@ -173,6 +176,7 @@ def _report(result: Run, as_json: bool) -> None:
         "min_ess": info.min_ess,
         "max_rhat": info.max_rhat,
         "warnings": list(info.warnings),
+        "warnings_of_all_steps": summed,
     }
 
     def text(out: Any) -> None:
@@ -181,8 +185,8 @@ def _report(result: Run, as_json: bool) -> None:
             f"least ESS {info.min_ess:.0f}, largest R-hat {info.max_rhat:.3f}",
             markup=False,
         )
-        for warning in info.warnings:
-            out.print(f"  note: {warning}", markup=False)
+        for line in summed if whole else [headline(info.warnings)][: len(info.warnings)]:
+            out.print(f"  note: {line}", markup=False)
 
     show(said, as_json, text)
 

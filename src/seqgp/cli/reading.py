@@ -21,6 +21,7 @@ from seqgp.io.store import Store
 from seqgp.io.summary import STATISTICS, flat_parameters
 from seqgp.io.tables import points_from
 from seqgp.samplers.keys import stream
+from seqgp.samplers.remarks import add_up
 
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")]
 TABLES = (".csv", ".parquet")
@@ -97,6 +98,7 @@ def summary(folder: RunFolder, json: Json = False, debug: Debug = False) -> None
         "rhat": info.rhat,
         "settings": info.settings,
         "warnings": list(info.warnings),
+        "warnings_of_all_steps": [f"{total} of {len(steps)}" for total in add_up(step.info.warnings for step in steps)],
         "versions": store.manifest.versions,
     }
     show(said, json, lambda out: _show_summary(out, said, info))
@@ -196,5 +198,5 @@ def _show_summary(out: Any, said: dict[str, Any], info: Any) -> None:
         numbers = [f"{values[statistic]:.4g}" for statistic in shown]
         table.add_row(name, *numbers, f"{info.ess.get(name, np.nan):.0f}", f"{info.rhat.get(name, np.nan):.3f}")
     out.print(table)
-    for warning in said["warnings"]:
+    for warning in said["warnings_of_all_steps"]:
         out.print(f"note: {warning}", markup=False)

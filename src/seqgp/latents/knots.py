@@ -131,7 +131,9 @@ class KnotGrid(SharedInputs):
             return {"represented": share}, []
         nodes = self.enough_nodes(kernel, parameters, some)
         remedy = f"Knots(nodes={nodes}) would do" if nodes else "use interpolation='cubic' with many nodes, or Dense()"
-        return {"represented": share}, [f"knots represent only {share:.4f} of the prior variance at the data; {remedy}"]
+        return {"represented": share}, [
+            f"too few knots: they represent only {share:.4f} of the prior variance at the data; {remedy}"
+        ]
 
 
 def chebyshev_nodes(low: float, high: float, n: int) -> Float[np.ndarray, " n"]:

@@ -18,7 +18,7 @@ from seqgp.io.summary import STATISTICS
 from seqgp.models.model import Model
 from seqgp.plots.figures import FRAMES
 from seqgp.report.page import Page
-from seqgp.report.sentences import about_forecasts, about_sampling
+from seqgp.report.sentences import about_forecasts, about_sampling, verdict
 
 LARGEST = 6_000_000  # bytes of a page
 
@@ -51,7 +51,8 @@ def _page(history: History, checks: Sequence[Check], store: Store, frames: int) 
     draws = int(store.manifest.sampler.get("draws", "0"))
     infos = [moment.info for moment in history.moments]
     _what(page, history, draws)
-    page.findings([*about_sampling(infos, draws), *about_forecasts(checks)])
+    sentences = [*about_sampling(infos), *about_forecasts(checks)]
+    page.findings([*sentences, *verdict(infos, checks, sentences)])
     _latent(page, history, frames)
     _parameters(page, history)
     _forecasts(page, history, checks)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -11,8 +9,7 @@ import numpy as np
 
 from seqgp.io.checks import Check
 from seqgp.samplers.info import Info
-
-GOOD_RHAT, POOR_SHARE = 1.05, 0.05
+from seqgp.samplers.remarks import add_up
 
 
 class Sentence(NamedTuple):
@@ -22,26 +19,48 @@ class Sentence(NamedTuple):
     text: str
 
 
-def about_sampling(infos: Sequence[Info], draws: int) -> list[Sentence]:
-    """Whether the chains mixed, over all steps."""
-    ess = np.array([info.min_ess for info in infos])
-    rhat = np.array([info.max_rhat for info in infos])
+def about_sampling(infos: Sequence[Info]) -> list[Sentence]:
+    """What was remarked upon over all steps, added up by kind and by what it was about."""
     found = []
-    poor, apart = int(np.sum(ess < POOR_SHARE * draws)), int(np.sum(rhat > GOOD_RHAT))
-    steps = "the only step" if len(infos) == 1 else f"all {len(infos)} steps"
-    if np.isnan(ess).all():
+    if all(np.isnan(info.min_ess) for info in infos) and not effective_numbers(infos):
         found.append(Sentence(False, "There are too few draws a chain to judge the mixing: take at least 100 draws."))
-    elif not poor and not apart:
-        low, high = np.nanmin(ess), np.nanmax(rhat)
-        found.append(
-            Sentence(True, f"The chains mixed well in {steps}: least ESS {low:.0f}, largest R-hat {high:.3f}.")
-        )
-    for text, count in _grouped(infos).items():
-        where = "" if len(infos) == 1 else f" (in {count} of {len(infos)} steps)"
-        found.append(Sentence(False, f"{text[0].upper()}{text[1:]}{where}."))
-    if apart and not any("R-hat" in sentence.text for sentence in found):
-        found.append(Sentence(False, f"In {apart} steps R-hat exceeds {GOOD_RHAT}: raise draws or warmup."))
+    for total in add_up(info.warnings for info in infos):
+        text = f"{total}{f': {total.text}' if total.text else ''}"
+        of = f" (of {len(infos)} steps)" if len(infos) > 1 else ""
+        found.append(Sentence(False, f"{text[0].upper()}{text[1:]}{of}."))
     return found
+
+
+def verdict(infos: Sequence[Info], checks: Sequence[Check], sentences: Sequence[Sentence]) -> list[Sentence]:
+    """Whether all is well, where checks were made that would have found it if not; otherwise what was not checked.
+
+    R-hat and ESS look at one step. What a sequence of steps has lost shows in the spread between independent runs, or
+    in the effective number of particles, and nowhere else.
+    """
+    if any(not sentence.good for sentence in sentences):
+        return []
+    effective = effective_numbers(infos)
+    if checks and effective:
+        text = (
+            f"No sign of trouble: forecasts are calibrated, and at least {min(effective):.0f} particles were effective"
+        )
+        return [Sentence(True, f"{text} at every step.")]
+    unchecked = [] if checks else ["the forecasts (there is no step to check)"]
+    if not effective:
+        unchecked.append("the Monte Carlo error of the whole sequence, which no step sees: seqgp.replicate measures it")
+    return [Sentence(True, f"Nothing was remarked upon; not checked: {'; '.join(unchecked)}.")]
+
+
+def effective_numbers(infos: Sequence[Info]) -> list[float]:
+    """The effective number of particles after each step, of samplers that have it."""
+    found = [particle_figure(info, "effective") for info in infos]
+    return [value for value in found if value is not None]
+
+
+def particle_figure(info: Info, name: str) -> float | None:
+    """``log_evidence``, ``log_evidence_se``, ``effective`` or ``renewals`` of an info, where there is one."""
+    value = getattr(info, name, info.extras.get(name))
+    return None if value is None else float(value)
 
 
 def about_forecasts(checks: Sequence[Check]) -> list[Sentence]:
@@ -62,7 +81,7 @@ def about_forecasts(checks: Sequence[Check]) -> list[Sentence]:
     elif inside > 0.95 + margin:
         found = [Sentence(False, f"{base}: the forecasts are wider than they need be: narrow the prior of the noise.")]
     else:
-        found = [Sentence(True, f"{base}: no sign of trouble.")]
+        found = [Sentence(True, f"{base}.")]
     shift = float(np.mean(values)) - 0.5
     if abs(shift) > 0.1:
         side = "below" if shift > 0 else "above"
@@ -70,15 +89,3 @@ def about_forecasts(checks: Sequence[Check]) -> list[Sentence]:
             Sentence(False, f"The forecasts lie {side} the data on the whole: let the mean be inferred, or widen it.")
         )
     return found
-
-
-def _grouped(infos: Sequence[Info]) -> Counter[str]:
-    """The remarks of all steps, those that differ only in their numbers counted as one (the latest is shown)."""
-    latest: dict[str, str] = {}
-    counts: Counter[str] = Counter()
-    for info in infos:
-        for warning in info.warnings:
-            kind = re.sub(r"[\d.]+", "#", warning.split(" for ")[0] if "R-hat" in warning else warning)
-            latest[kind] = warning
-            counts[kind] += 1
-    return Counter({latest[kind]: count for kind, count in counts.most_common()})

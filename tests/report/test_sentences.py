@@ -1,0 +1,55 @@
+"""What a report says of a run: remarks added up, and all is well only where a check would have found it if not."""
+
+import numpy as np
+
+from seqgp.io.checks import Check
+from seqgp.report.sentences import about_forecasts, about_sampling, verdict
+from seqgp.samplers.info import Info
+from seqgp.samplers.remarks import Remark
+
+
+def info(step, warnings=(), **extras):
+    return Info(float(step), step, 1.0, 0.0, {}, {}, {"noise": 400.0}, {}, 4, 0, {}, 0.0, warnings, {}, extras)
+
+
+def check(t, most=0.95):
+    return Check(t, np.linspace(0.01, 0.99, 50), 0.5, most, 0.1, -1.0)
+
+
+CHECKS = [check(t) for t in range(10)]
+
+
+def test_kinds_are_not_merged():
+    slow = str(Remark("slow mixing", ("scale",), "least ESS 3"))
+    drift = "drift: the data lie above their predictions; check the data"
+    sentences = about_sampling([info(1, (slow,)), info(2, (slow, drift)), info(3)])
+    assert [sentence.text for sentence in sentences] == [
+        "Slow mixing in 2 steps (scale in 2): least ESS 3 (of 3 steps).",
+        "Drift in 1 step: the data lie above their predictions; check the data (of 3 steps).",
+    ]
+    assert not any(sentence.good for sentence in sentences)
+
+
+def test_all_is_well_after_forecasts_and_particles():
+    infos = [info(1, effective=120.0), info(2, effective=90.0)]
+    (said,) = verdict(infos, CHECKS, about_forecasts(CHECKS))
+    assert said.good
+    assert said.text.startswith("No sign of trouble")
+    assert "90 particles" in said.text
+
+
+def test_all_is_not_well_for_want_of_a_check():
+    """R-hat and ESS of single steps saw nothing when runs of another seed ended elsewhere."""
+    (said,) = verdict([info(1), info(2)], CHECKS, about_forecasts(CHECKS))
+    assert "No sign of trouble" not in said.text
+    assert "seqgp.replicate" in said.text
+    (said,) = verdict([info(1, effective=100.0)], [], [])
+    assert "No sign of trouble" not in said.text
+    assert "the forecasts" in said.text
+
+
+def test_nor_where_anything_was_remarked_upon():
+    bad = [check(t, 0.5) for t in range(10)]
+    sentences = about_forecasts(bad)
+    assert any(not sentence.good for sentence in sentences)
+    assert verdict([info(1, effective=100.0)], bad, sentences) == []
