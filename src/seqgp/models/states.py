@@ -2,7 +2,7 @@
 
 A state of order ``p`` has the stationary covariance ``P``, moves by ``s(t + dt) = A(dt) s(t) + noise`` with noise of
 covariance ``P − A P A'``, and shows ``f = h's``. Matérn kernels are such states exactly; smoother ones are, up to an
-error that is told, sums of a few decaying oscillations.
+error that is told, sums of a few decaying oscillations; sums, products and cycles are in :mod:`seqgp.models.compound`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,21 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.linalg import solve_continuous_lyapunov
 
+from seqgp.models.compound import ConstantState, SumState, TimesState, WhiteState, periodic_state
 from seqgp.models.errors import ModelError
 from seqgp.models.kernels import (
+    Constant,
     Kernel,
     Matern12,
     Matern32,
     Matern52,
     Parameters,
+    Periodic,
     RationalQuadratic,
     SquaredExponential,
+    Sum,
+    Times,
+    WhiteNoise,
 )
 from seqgp.models.rational import RationalState, rational_state
 
@@ -64,11 +70,12 @@ def state_of(kernel: Kernel, order: int = ORDER) -> TimeState:
 
     Args:
         kernel: a kernel of time.
-        order: of the state, where it approximates the kernel.
+        order: of the state, where it approximates the kernel; of a cycle, its harmonics.
     """
     raise ModelError(
         f"{type(kernel).__name__} in time is not known as a state (Matern12, Matern32, Matern52, SquaredExponential, "
-        "RationalQuadratic with a known alpha, and sums and products of these are); use seqgp.SequentialSampler"
+        "RationalQuadratic with a known alpha, Periodic, Constant, WhiteNoise, and sums and products of these are); "
+        "use seqgp.SequentialSampler"
     )
 
 
@@ -146,6 +153,31 @@ def _(kernel, order: int = ORDER) -> TimeState:
             "seqgp.SequentialSampler"
         )
     return _rational("RationalQuadratic", kernel.alpha, order)
+
+
+@state_of.register(Periodic)
+def _(kernel, order: int = ORDER) -> TimeState:
+    return periodic_state(kernel.lengthscale, order)
+
+
+@state_of.register(Constant)
+def _(kernel, order: int = ORDER) -> TimeState:
+    return ConstantState()
+
+
+@state_of.register(WhiteNoise)
+def _(kernel, order: int = ORDER) -> TimeState:
+    return WhiteState()
+
+
+@state_of.register(Sum)
+def _(kernel, order: int = ORDER) -> TimeState:
+    return SumState(tuple(state_of(part, order) for part in kernel.parts))
+
+
+@state_of.register(Times)
+def _(kernel, order: int = ORDER) -> TimeState:
+    return TimesState(tuple(state_of(part, order) for part in kernel.parts))
 
 
 @functools.cache

@@ -1,0 +1,87 @@
+"""States of sums, products, cycles, constants and white noise: their covariance is the kernel's."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import ive
+
+import seqgp
+from seqgp.models.compound import bessel_coefficients
+from seqgp.models.states import state_of
+
+DISTANCES = np.concatenate([[0.0], np.geomspace(1e-3, 10.0, 40)])
+WEATHER, CYCLE, SHAPE = seqgp.Matern32(0.8), seqgp.Periodic(1.4, 1.5), seqgp.Matern52(2.5)
+EXACT = {
+    "sum": seqgp.Matern12(0.4) + WEATHER,
+    "product": seqgp.Matern12(0.4) * SHAPE,
+    "scaled": seqgp.Constant(0.3) * WEATHER + seqgp.Constant(2.0),
+    "white": WEATHER + seqgp.WhiteNoise(0.5),
+    "a product of sums": (WEATHER + seqgp.Constant(0.5)) * (SHAPE + seqgp.Matern12(0.2)),
+}
+
+
+def parameters(kernel):
+    return {name: jnp.asarray(slot) for name, slot in kernel.slots().items()}
+
+
+def of_state(state, values) -> np.ndarray:
+    """``h' A(dt) P h`` at all distances."""
+    h, stationary = state.observe(values), state.stationary(values)
+    return np.array(jax.vmap(lambda dt: h @ state.transition(values, dt) @ stationary @ h)(jnp.asarray(DISTANCES)))
+
+
+def of_kernel(kernel, values) -> np.ndarray:
+    return np.array(kernel.covariance(kernel.prepare(jnp.zeros((1, 1)), jnp.asarray(DISTANCES)[:, None]), values))[0]
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_the_covariance_of_the_state_is_the_kernel(name):
+    kernel = EXACT[name]
+    state, values = state_of(kernel), parameters(kernel)
+    assert state.error == 0
+    np.testing.assert_allclose(of_state(state, values), of_kernel(kernel, values), atol=1e-10)
+    assert state.stationary(values).shape == (state.order, state.order)
+
+
+@pytest.mark.parametrize("kernel", [CYCLE, WEATHER + CYCLE * SHAPE], ids=["cycle", "a season whose shape drifts"])
+def test_a_cycle_is_a_state(kernel):
+    """At this lengthscale the harmonics fall off so fast that few are needed."""
+    state, values = state_of(kernel, 9), parameters(kernel)
+    np.testing.assert_allclose(of_state(state, values), of_kernel(kernel, values), atol=2e-7)
+    assert state.error < 1.1e-7
+
+
+@pytest.mark.parametrize(("lengthscale", "harmonics"), [(0.6, 3), (0.6, 6), (1.0, 3)])
+def test_the_error_of_a_cycle_is_told(lengthscale, harmonics):
+    kernel = seqgp.Periodic(lengthscale, 1.5)
+    state = state_of(kernel, harmonics)
+    assert state.order == 2 * harmonics + 1
+    found = np.abs(of_state(state, parameters(kernel)) - of_kernel(kernel, parameters(kernel))).max()
+    assert 0.2 * state.error < found < 2 * state.error
+
+
+def test_a_cycle_of_unknown_lengthscale_tells_its_error_where_the_prior_is():
+    unknown = state_of(seqgp.Periodic(seqgp.ScaledSigmoid(0.5, 2.0), 1.0), 6)
+    assert state_of(seqgp.Periodic(2.0, 1.0), 6).error < unknown.error < state_of(seqgp.Periodic(0.5, 1.0), 6).error
+
+
+def test_few_harmonics_where_the_cycle_is_nearly_a_sine():
+    assert state_of(seqgp.Periodic(20.0, 1.0)).harmonics < state_of(seqgp.Periodic(2.0, 1.0)).harmonics < 7
+
+
+@pytest.mark.parametrize("lengthscale", [0.3, 1.0, 5.0])
+def test_coefficients_are_bessel_functions(lengthscale):
+    expected = ive(np.arange(9), lengthscale**-2.0) * np.array([1] + [2] * 8)
+    np.testing.assert_allclose(bessel_coefficients(jnp.asarray(lengthscale), 8), expected, rtol=1e-10, atol=1e-300)
+
+
+@pytest.mark.parametrize("kernel", [CYCLE * SHAPE, EXACT["a product of sums"]], ids=["season", "products"])
+def test_a_state_moves_by_a_semigroup_and_its_noise_is_a_covariance(kernel):
+    state, values = state_of(kernel), parameters(kernel)
+    a, b = state.transition(values, jnp.asarray(0.3)), state.transition(values, jnp.asarray(0.9))
+    np.testing.assert_allclose(state.transition(values, jnp.asarray(1.2)), b @ a, atol=1e-10)
+    stationary = state.stationary(values)
+    for dt in (1e-3, 0.1, 2.0):
+        transition = state.transition(values, jnp.asarray(dt))
+        assert np.linalg.eigvalsh(stationary - transition @ stationary @ transition.T).min() > -1e-12
