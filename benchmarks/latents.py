@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any, NamedTuple
-from unittest import mock
 
 import jax
 import numpy as np
@@ -12,7 +11,6 @@ from experiments.simulate import regression_data, regression_model
 import seqgp
 from benchmarks.lines import Line, main, on_one_core
 from benchmarks.problems import SEED, Start, knots, paper_start, start_of, step_of
-from seqgp.sequential.settings import plan_of
 
 
 class Sizes(NamedTuple):
@@ -35,7 +33,7 @@ QUICK = Sizes(n=20, side=5, nodes=6, many=1000, dense=24, large=24, fast=24, exa
 def lines(quick: bool = False) -> list[Line]:
     """Rows of the table."""
     sizes = QUICK if quick else Sizes()
-    return [*on_one_core(ratios, sizes), *on_one_core(lanes, sizes), *accuracy(sizes), many_points(sizes)]
+    return [*on_one_core(ratios, sizes), *accuracy(sizes), many_points(sizes)]
 
 
 def ratios(sizes: Sizes) -> list[Line]:
@@ -78,26 +76,6 @@ def per_draw(start: Start, turns: int) -> float:
     step = step_of(start)
     step()
     return min(step().seconds for _ in range(turns)) / start.state.draws
-
-
-def lanes(sizes: Sizes) -> list[Line]:
-    """Eight chains one after the other against eight lanes of one vectorised chain: where lanes would pay."""
-    found = []
-    for name, latent, draws in (("dense", seqgp.Dense(), sizes.dense), ("knots", knots(sizes.nodes), sizes.fast)):
-        start = paper_start(sizes.n, draws, latent)
-        seconds = {}
-        for count in (1, 8):
-
-            def laid_out(*args, count=count, **settings):
-                return plan_of(*args, **settings)._replace(lanes=count)
-
-            with mock.patch("seqgp.sequential.sampler.plan_of", laid_out):
-                step = step_of(start, chains=8)
-                step()
-                seconds[count] = min(step().seconds for _ in range(sizes.turns))
-        detail = f"{seconds[1]:.2f} s against {seconds[8]:.2f} s for {draws} draws"
-        found.append(Line(f"{name}: eight lanes over eight chains, one core", seconds[1] / seconds[8], detail=detail))
-    return found
 
 
 def accuracy(sizes: Sizes) -> list[Line]:

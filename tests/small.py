@@ -5,13 +5,13 @@ import numpy as np
 
 import seqgp
 from seqgp.latents.dense import Dense
-from seqgp.latents.protocol import Observe
+from seqgp.latents.sites import Observe
 from seqgp.mcmc.target import position_at
 from seqgp.mcmc.whitened import whitened_at
 from seqgp.sequential.carry import PaperCarry
 from seqgp.target.carry import Carried
 from seqgp.target.observed import Observed
-from seqgp.target.problem import Problem, assemble, target_of
+from seqgp.target.problem import Problem, target_of
 
 X = np.array([[0.0], [0.4], [1.1]])
 TIMES = np.array([0.0, 0.5])
@@ -55,14 +55,25 @@ def target(y, of: seqgp.Model = MODEL, missing=None, window=WINDOW, mean=MEAN, c
     missing = np.zeros(y.shape, bool) if missing is None else missing
     blocks = len(window) + 1
     problem = Problem(
-        carried=Carried(mean, covariance, shared=None),
+        carried=Carried(mean, covariance, window_moments=None),
         times=TIMES[-blocks:],
         x=np.stack([X] * blocks),
         mask=np.ones((blocks, len(X)), bool),
         observed=(Observed(Observe(), y, missing, None, None),),
         representation=Dense(),
     )
-    return target_of(assemble(of, carry or PaperCarry(), problem), jnp.asarray(window))
+    return target_of(of, carry or PaperCarry(), problem).given_window(jnp.asarray(window))
+
+
+class Changed:
+    """A target with some of its functions replaced: for mutants."""
+
+    def __init__(self, true, **changes):
+        self._true = true
+        vars(self).update(changes)
+
+    def __getattr__(self, name):
+        return getattr(self._true, name)
 
 
 def position(of, z, nu):

@@ -9,8 +9,8 @@ from seqgp import plots
 from seqgp.io.checks import Check
 from seqgp.io.history import History, Moment
 from seqgp.io.summary import Summary
+from seqgp.latents.sites import Window
 from seqgp.samplers.info import Info
-from seqgp.target.carry import Window
 
 
 def info(step):

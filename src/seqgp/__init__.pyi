@@ -59,8 +59,6 @@ from .samplers.info import Info as Info
 from .samplers.protocol import Sampler as Sampler
 from .samplers.protocol import State as State
 from .samplers.run import steps as steps
-from .sequential.map import MapEstimate as MapEstimate
-from .sequential.map import find_map as find_map
 from .sequential.sampler import SequentialSampler as SequentialSampler
 from .sequential.state import SequentialState as SequentialState
 

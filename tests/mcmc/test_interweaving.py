@@ -23,14 +23,15 @@ def test_posterior_is_invariant(move):
 
 def mean_ignored(y):
     true = small.target(y)
-    return true._replace(level=true.level._replace(centre=true.mean.at[small.BLOCKS.mean].set(0.0)))
+    return true._replace(mean_block=true.mean_block._replace(centre=true.mean.at[small.BLOCKS.mean].set(0.0)))
 
 
 def marginal_block(y):
     true = small.target(y)
     root = np.sqrt(small.COVARIANCE[np.ix_(small.BLOCKS.mean, small.BLOCKS.mean)])
-    block = true.level._replace(root=jnp.asarray(root), regression=jnp.zeros_like(true.level.regression))
-    return true._replace(level=block)
+    block = true.mean_block
+    block = block._replace(root=jnp.asarray(root), regression=jnp.zeros_like(block.regression))
+    return true._replace(mean_block=block)
 
 
 def prior_of_the_latent_ignored(y):
@@ -47,7 +48,7 @@ def prior_of_the_latent_ignored(y):
         def solve(self, v):
             return 0.5 * self.root.solve(v)
 
-    return true._replace(root=lambda conditional: Wide(true.root(conditional)))
+    return small.Changed(true, root=lambda conditional: Wide(true.root(conditional)))
 
 
 @pytest.mark.parametrize("mutant", [mean_ignored, marginal_block, prior_of_the_latent_ignored])

@@ -16,11 +16,11 @@ from seqgp.mcmc.whitened import whitened_at, whitened_shifted
 
 def move_likelihood(key, target, position):
     chart = position.chart
-    return move_parameters(key, target, position, target.likelihood, lambda z: whitened_shifted(target, chart, z))
+    return move_parameters(key, target, position, target.likelihood_block, lambda z: whitened_shifted(target, chart, z))
 
 
 def move_kernel(key, target, position):
-    return move_parameters(key, target, position, target.kernel, lambda z: whitened_at(target, z))
+    return move_parameters(key, target, position, target.kernel_block, lambda z: whitened_at(target, z))
 
 
 def move_latent_thrice(key, target, position):
@@ -45,15 +45,15 @@ def prior_twice(y):
         nu = true.root(conditional).solve(sites - true.offset(conditional, z, true.mean_level(z)))
         return true.log_likelihood(sites, z) - 0.5 * jnp.dot(nu, nu)
 
-    def on_span(middle, columns, z):
+    def on_planes(middle, columns, z):
         return lambda u, v: lambda c, s: log_likelihood(middle + columns @ (c * u + s * v), z)
 
-    return true._replace(log_likelihood=log_likelihood, on_span=on_span)
+    return small.Changed(true, log_likelihood=log_likelihood, log_likelihood_on_planes=on_planes)
 
 
 def mean_ignored(y):
     true = small.target(y)
-    return true._replace(offset=lambda conditional, z, mean: jnp.zeros(len(small.X)))
+    return small.Changed(true, offset=lambda conditional, z, mean: jnp.zeros(len(small.X)))
 
 
 def variance_as_sd(y):

@@ -12,7 +12,7 @@ from seqgp.mcmc.whitened import whitened_at
 
 
 def move_kernel(key, target, position):
-    return move_parameters(key, target, position, target.kernel, lambda z: whitened_at(target, z))
+    return move_parameters(key, target, position, target.kernel_block, lambda z: whitened_at(target, z))
 
 
 def test_posterior_is_invariant():
@@ -25,21 +25,22 @@ def prior_twice(y):
     def log_likelihood(sites, z):
         return true.log_likelihood(sites, z) - 0.5 * jnp.sum((z - small.MEAN) ** 2)
 
-    return true._replace(log_likelihood=log_likelihood)
+    return small.Changed(true, log_likelihood=log_likelihood)
 
 
 def mean_ignored(y):
     true = small.target(y)
     centre = true.mean.at[small.BLOCKS.kernel].set(0.0)
-    return true._replace(kernel=true.kernel._replace(centre=centre))
+    return true._replace(kernel_block=true.kernel_block._replace(centre=centre))
 
 
 def marginal_block(y):
     """The block's own covariance, where that given the rest is meant."""
     true = small.target(y)
-    block = true.kernel
+    block = true.kernel_block
     root = np.linalg.cholesky(small.COVARIANCE[np.ix_(small.BLOCKS.kernel, small.BLOCKS.kernel)])
-    return true._replace(kernel=block._replace(root=jnp.asarray(root), regression=jnp.zeros_like(block.regression)))
+    changed = block._replace(root=jnp.asarray(root), regression=jnp.zeros_like(block.regression))
+    return true._replace(kernel_block=changed)
 
 
 @pytest.mark.parametrize("mutant", [prior_twice, mean_ignored, marginal_block])

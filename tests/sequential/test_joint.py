@@ -6,11 +6,11 @@ import numpyro.distributions as dist
 import pytest
 
 import seqgp
+from seqgp.latents.choice import choose_latent
 from seqgp.reference import gaussian_posterior, kalman_filter
 from seqgp.samplers.remarks import parse
 from seqgp.sequential.joint import Stacked
-from seqgp.sequential.settings import resolve_latent
-from seqgp.sequential.spread import Components
+from seqgp.sequential.window_covariance import Components
 
 DRAWS = 2000
 # Moments are carried from DRAWS draws at every step, and errors fade as the filter forgets: a few times the error of
@@ -120,7 +120,7 @@ def test_window_and_present_are_a_root(name, rank):
     """Every operation of the stacked root against the matrix that it stands for."""
     rng = np.random.default_rng(8)
     x = rng.normal(size=(3, 1))
-    representation = resolve_latent(REPRESENTATIONS[name], known_model(), seqgp.Snapshot(0.0, x, np.zeros(3)))[0]
+    representation = choose_latent(REPRESENTATIONS[name]).begin(known_model(), x)[0]
     times, mask = np.array([0.0, 0.4, 1.0]), np.ones((3, 3), bool)
     model = known_model(seqgp.SquaredExponential(1.0))
     geometry = representation.geometry(model.kernel, times, np.stack([x] * 3), mask, 1)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import seqgp
-from seqgp.latents.protocol import Observe
+from seqgp.latents.sites import Observe
 from seqgp.target.observed import observed_from
 from sequences import KNOWN, snapshots
 

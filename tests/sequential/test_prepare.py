@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import seqgp
+from seqgp.chains.plan import divisor_near
 from seqgp.latents.dense import Dense
+from seqgp.latents.sites import padded_size, widen_window
 from seqgp.runtime.engine import compiled
-from seqgp.sequential.settings import divisor_near
-from seqgp.sequential.state import SequentialState
-from seqgp.target.observed import observed_from, padded_size
-from seqgp.target.prepare import first_window, step_sites, widen_window
+from seqgp.target.observed import observed_from
+from seqgp.target.prepare import first_window
 from sequences import KNOWN, snapshots
 
 WHOLE = seqgp.Model(
@@ -21,12 +21,12 @@ WHOLE = seqgp.Model(
 
 def test_padded_sizes():
     """The last size while the data fit it and fill half of it; otherwise a round one, at most a third too large."""
-    assert padded_size(KNOWN, 7, None) == 7
-    assert padded_size(KNOWN, 7, 7) == 7
-    assert padded_size(KNOWN, 6, 10) == 10
-    assert padded_size(WHOLE, 6, 10) == 6
+    assert padded_size(True, 7, None) == 7
+    assert padded_size(True, 7, 7) == 7
+    assert padded_size(True, 6, 10) == 10
+    assert padded_size(False, 6, 10) == 6
     for n in range(9, 3000, 7):
-        size = padded_size(KNOWN, n, 8)
+        size = padded_size(True, n, 8)
         assert n <= size <= max(n + 8, 4 * n / 3)
 
 
@@ -70,9 +70,8 @@ def test_a_window_grows_and_shrinks_by_padding_only():
 @pytest.mark.parametrize("n", [2, 4, 9])
 def test_sites_and_window_have_the_same_number(model, n):
     found, _, f = window(2, 4)
-    state = SequentialState(0.0, 1, f, {}, jnp.zeros((6, 0)), found, Dense(), "")
     snapshot = snapshots([n], times=[9.0])[0]
-    sites, wide, size = step_sites(model, state, snapshot)
+    sites, wide, size = Dense().step_sites(snapshot.x, found, f.shape[1], model.likelihood.pointwise)
     assert len(sites.x) == len(sites.mask) == wide.x.shape[1] == wide.f.shape[2]
     assert sites.mask.sum() == n
     np.testing.assert_array_equal(sites.x[sites.mask], snapshot.x)

@@ -87,8 +87,8 @@ def test_start_from_the_conditional_prior():
 class WithoutMean(PaperCarry):
     """A mutant: the past is in the covariance of the conditional prior, and not in its mean."""
 
-    def offset(self, shared, window, given, z, mean):
-        return 0.0 * given.mean(window)
+    def offset(self, window_moments, window, prior, z, mean):
+        return 0.0 * prior.mean(window)
 
 
 VARIANCE_AS_SD = seqgp.Model(

@@ -20,7 +20,7 @@ LATENT_VALUES = 16  # of the latent, evenly spread, are looked at in each step
 TAILS = (0.05, 0.95)
 MARGIN = 1.5
 
-Chains = Float[np.ndarray, "chains n k"]
+Values = Float[np.ndarray, "chains n k"]
 Each = Float[np.ndarray, " k"]
 
 
@@ -33,7 +33,7 @@ class Diagnosis(NamedTuple):
     ess_tail: dict[str, float]
 
 
-def diagnose(z: Chains, latent: Chains, names: list[str]) -> Diagnosis:
+def diagnose(z: Values, latent: Values, names: list[str]) -> Diagnosis:
     """R-hat with what chance allows, bulk and tail effective sample size of ``z`` and of some of the latent."""
     chosen = np.unique(np.linspace(0, latent.shape[-1] - 1, LATENT_VALUES).astype(int))
     values = np.concatenate([z, latent[..., chosen]], axis=-1)
@@ -68,30 +68,30 @@ def rhat_limit(within: Each, halves: int) -> Each:
     return np.sqrt(1 + MARGIN * quantile * halves / within)
 
 
-def _halves(values: Chains) -> Chains:
+def _halves(values: Values) -> Values:
     """Each chain as two, so that one that wanders shows."""
     half = values.shape[1] // 2
     return np.concatenate([values[:, :half], values[:, -half:]])
 
 
-def _rank_normalised(values: Chains) -> Chains:
+def _rank_normalised(values: Values) -> Values:
     from scipy.stats import rankdata  # takes as long to import as all the rest
 
     flat = values.reshape(-1, values.shape[-1])
     return ndtri((rankdata(flat, axis=0) - 3 / 8) / (len(flat) + 1 / 4)).reshape(values.shape)
 
 
-def _rhat(values: Chains, ranked: Chains) -> Each:
+def _rhat(values: Values, ranked: Values) -> Each:
     folded = _rank_normalised(np.abs(values - np.median(values, axis=(0, 1))))
     return np.fmax(gelman_rubin(ranked), gelman_rubin(folded))
 
 
-def _tail(values: Chains) -> Each:
+def _tail(values: Values) -> Each:
     cuts = np.quantile(values, TAILS, axis=(0, 1))
     return np.minimum(*(_ess(_halves((values <= cut).astype(float))) for cut in cuts))
 
 
-def _ess(values: Chains) -> Each:
+def _ess(values: Values) -> Each:
     """Of what does not vary at all, as many as there are."""
     size = values.shape[0] * values.shape[1]
     with np.errstate(invalid="ignore", divide="ignore"):

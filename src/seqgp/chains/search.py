@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 
 from seqgp.chains.fisher import log_precision, surrogate_of
-from seqgp.mcmc.informed import Surrogate, quadratic_at
-from seqgp.mcmc.target import Target, place_at
+from seqgp.mcmc.informed import quadratic_at
+from seqgp.mcmc.target import place_at
 from seqgp.mcmc.tilted import tilt
+from seqgp.mcmc.updates import SearchResult, Surrogate
 from seqgp.models.types import Array
-from seqgp.target.problem import Assembly
+from seqgp.target.problem import StepTarget
 
 MAX_ITERATIONS = 40
 MAX_HALVINGS = 12
 ENOUGH = 1e-3  # gain in log density below which the search ends: the surrogate need not be sharper
 
 
-class Found(NamedTuple):
-    """Where the search ended."""
-
-    nu: Float[Array, " n"]
-    sites: Float[Array, " n"]
-    surrogate: Surrogate
-    log_density: Float[Array, ""]
-    iterations: Int[Array, ""]
-    converged: Bool[Array, ""]
-
-
-def surrogate_at(assembly: Assembly, target: Target, sites: Float[Array, " n"], z: Float[Array, " d"]) -> Surrogate:
+def surrogate_at(target: StepTarget, sites: Float[Array, " n"], z: Float[Array, " d"]) -> Surrogate:
     """The surrogate at a point, with how it follows the likelihood's parameters."""
-    model, problem = assembly.model, assembly.problem
-    blocks = sites[-assembly.present * problem.x.shape[1] :].reshape(assembly.present, -1)
+    model, problem = target.model, target.problem
+    blocks = target.present_blocks(sites)
     factor, slope = surrogate_of(model.likelihood, problem.observed, blocks, model.parameters(z))
     growth = jnp.zeros_like(z)
     index = model.layout().likelihood
@@ -50,7 +38,7 @@ def surrogate_at(assembly: Assembly, target: Target, sites: Float[Array, " n"], 
     return Surrogate(factor, slope, z, growth)
 
 
-def search(assembly: Assembly, target: Target, z: Float[Array, " d"], nu: Float[Array, " n"]) -> Found:
+def search(target: StepTarget, z: Float[Array, " d"], nu: Float[Array, " n"]) -> SearchResult:
     """From ``nu``, climb ``log_likelihood + log N(nu)`` at fixed ``z``, by the surrogate's steps, halved as needed."""
     place = place_at(target, z)
     root = target.root(place.conditional)
@@ -61,7 +49,7 @@ def search(assembly: Assembly, target: Target, z: Float[Array, " d"], nu: Float[
 
     def climb(state):
         nu, value, iteration, _ = state
-        surrogate = surrogate_at(assembly, target, place.offset + root.apply(nu), z)
+        surrogate = surrogate_at(target, place.offset + root.apply(nu), z)
         aim = tilt(place, root, quadratic_at(target, z, surrogate)).centre()
 
         def halve(inner):
@@ -83,10 +71,10 @@ def search(assembly: Assembly, target: Target, z: Float[Array, " d"], nu: Float[
     first = (nu, density(nu), jnp.zeros((), int), jnp.asarray(jnp.inf))
     nu, value, iterations, gain = jax.lax.while_loop(unfinished, climb, first)
     sites = place.offset + root.apply(nu)
-    return Found(
+    return SearchResult(
         nu=nu,
         sites=sites,
-        surrogate=surrogate_at(assembly, target, sites, z),
+        surrogate=surrogate_at(target, sites, z),
         log_density=value,
         iterations=iterations,
         converged=jnp.isfinite(value) & (gain <= 1.0) & jnp.isfinite(sites).all(),

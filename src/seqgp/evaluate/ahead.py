@@ -12,11 +12,11 @@ from jaxtyping import Array, Key
 
 from seqgp.evaluate.predict import predict
 from seqgp.evaluate.prequential import drift_alarm, prequential
+from seqgp.latents.sites import pad_rows, padded_size
 from seqgp.models.errors import SeqgpError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.samplers.protocol import State
-from seqgp.target.observed import pad_rows, padded_size
 
 DRAWS = 200  # predicted; scores of one snapshot need no more
 MEMORY = 20  # steps that the drift alarm looks back
@@ -54,7 +54,7 @@ class Forecaster:
 def _padded(model: Model, snapshot: Snapshot) -> tuple[np.ndarray, np.ndarray, Any]:
     """Inputs and (missing) data added so that snapshots of changing size share one compilation."""
     n = len(snapshot.x)
-    size = padded_size(model, n, 0)
+    size = padded_size(model.likelihood.pointwise, n, 0)
     if size == n:
         return snapshot.x, snapshot.y, snapshot.context
     context = jax.tree.map(lambda leaf: pad_rows(leaf, n, size), snapshot.context)

@@ -20,7 +20,7 @@ from seqgp.evaluate.simulate import Simulation, check_sampling, default_design, 
 from seqgp.evaluate.uniformity import RANKS, chi_square, holm, plot_ranks
 from seqgp.full.stacked import check_snapshots
 from seqgp.latents.operators import root_with_jitter
-from seqgp.latents.protocol import Observe
+from seqgp.latents.sites import Observe
 from seqgp.linalg.factor import solve_lower
 from seqgp.mcmc.gaussian import log_normal_density
 from seqgp.models.errors import ModelError, SamplerError

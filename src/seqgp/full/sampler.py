@@ -10,15 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from seqgp.chains.chains import Setting
-from seqgp.chains.sampling import Progress, info_of, merge, sample_first
-from seqgp.full.stacked import FullState, budget_of, check_snapshots, levels, stacked_problem
+from seqgp.chains.draw import info_of, merge, sample_first
+from seqgp.chains.plan import budget_of, plan_of
+from seqgp.full.stacked import FullState, check_snapshots, levels, stacked_problem
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.samplers.checks import digest
 from seqgp.samplers.info import Info
+from seqgp.samplers.protocol import Progress
 from seqgp.sequential.carry import PaperCarry
-from seqgp.sequential.settings import choose_updates, plan_of, resolve_updates
+from seqgp.sequential.choices import choose_updates, recipe_of
 
 
 class FullSampler:
@@ -45,10 +46,11 @@ class FullSampler:
         thin: int | None = None,
         updates: Any = "plain",
     ):
-        budget = budget_of("FullSampler", model, draws, chains, warmup, thin)
+        self._budget = budget_of("FullSampler", model, draws, chains, warmup, thin)
+        self._updates = choose_updates(updates)
         self.model = model
-        self.draws, self.chains, self.warmup, self.thin = budget
-        self.updates = resolve_updates(updates)
+        self.draws, self.chains, self.warmup, self.thin = self._budget
+        self.updates = self._updates or "auto"
         self.fingerprint = digest(model)
 
     def sample(
@@ -58,10 +60,9 @@ class FullSampler:
         start = time.perf_counter()
         snapshots = check_snapshots(self.model, snapshots)
         problem, sites = stacked_problem(self.model, snapshots)
-        setting = Setting(self.model, PaperCarry(), self.updates)
-        setting = setting._replace(updates=choose_updates(self.updates, setting, problem))
-        plan = plan_of(self, problem.representation, setting.updates, first=True)
-        sampled = sample_first(key, setting, problem, plan, snapshots[-1].t, progress)
+        recipe = recipe_of(self.model, PaperCarry(), self._updates, problem)
+        plan = plan_of(self._budget, recipe.updates, first=True)
+        sampled = sample_first(key, recipe, problem, plan, snapshots[-1].t, progress)
         z = merge(np.asarray(sampled.draws.z))
         latent = levels(self.model, snapshots, sites, merge(np.asarray(sampled.draws.sites)), z)
         parameters = self.model.natural(jnp.asarray(z))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +12,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from seqgp.latents.dense import Dense
-from seqgp.latents.protocol import Sites
-from seqgp.models.errors import DataError, SamplerError
+from seqgp.latents.sites import Sites, widen_sites
+from seqgp.models.errors import DataError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.samplers.checks import check_snapshot, positive, require_x64
-from seqgp.target import prepare
+from seqgp.samplers.checks import check_snapshot
 from seqgp.target.carry import Carried
 from seqgp.target.observed import observed_from
 from seqgp.target.problem import Problem
@@ -36,31 +35,6 @@ class FullState(NamedTuple):
     def draws(self) -> int:
         """The number of draws."""
         return self.z.shape[0]
-
-
-class Budget(NamedTuple):
-    """How much to sample: what a user asked for, checked."""
-
-    draws: int
-    chains: int | None
-    warmup: int | None
-    thin: int | None
-
-
-def budget_of(who: str, model: Any, draws: int, chains: Any, warmup: Any, thin: Any) -> Budget:
-    """The settings of a sampler, or an error that names the one that cannot be used."""
-    require_x64()
-    if not isinstance(model, Model):
-        raise SamplerError(f"{who}: expected a seqgp.Model, got {type(model).__name__}")
-    budget = Budget(
-        draws=positive("draws", draws),
-        chains=None if chains is None else positive("chains", chains),
-        warmup=None if warmup is None else positive("warmup", warmup, least=0),
-        thin=None if thin is None else positive("thin", thin),
-    )
-    if budget.chains is not None and budget.draws % budget.chains:
-        raise SamplerError(f"{who}: draws = {draws} is not divisible by chains = {chains}")
-    return budget
 
 
 def check_snapshots(model: Model, snapshots: Sequence[Snapshot] | Snapshot) -> tuple[Snapshot, ...]:
@@ -83,23 +57,20 @@ def check_snapshots(model: Model, snapshots: Sequence[Snapshot] | Snapshot) -> t
 
 def stacked_problem(model: Model, snapshots: Sequence[Snapshot]) -> tuple[Problem, list[Sites]]:
     """All snapshots as blocks of the present: the exact problem, without a window."""
-    latent, size = Dense(), max(len(snapshot.x) for snapshot in snapshots)
+    dense, size = Dense(), max(len(snapshot.x) for snapshot in snapshots)
     pointwise = model.likelihood.pointwise
-    sites = [
-        latent.sites(s.x, size) if pointwise else prepare.widen_sites(latent.sites(s.x, len(s.x)), size)
-        for s in snapshots
-    ]
+    sites = [dense.sites(s.x, size) if pointwise else widen_sites(dense.sites(s.x, len(s.x)), size) for s in snapshots]
     observed = tuple(
         observed_from(model, s, places.observe, size if pointwise else len(s.x)) for s, places in zip(snapshots, sites)
     )
     mean, covariance = model.prior_of_z()
     problem = Problem(
-        carried=Carried(jnp.asarray(mean), jnp.asarray(covariance), shared=None),
+        carried=Carried(jnp.asarray(mean), jnp.asarray(covariance), window_moments=None),
         times=jnp.array([s.t for s in snapshots]),
         x=jnp.stack([places.x for places in sites]),
         mask=jnp.stack([places.mask for places in sites]),
         observed=observed,
-        representation=latent,
+        representation=dense,
     )
     return problem, sites
 

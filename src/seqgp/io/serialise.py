@@ -18,9 +18,9 @@ from seqgp.io.errors import DamagedError, StoreError
 from seqgp.latents.dense import Dense
 from seqgp.latents.grid import Grid, SharedGrid
 from seqgp.latents.knots import KnotGrid, Knots
+from seqgp.latents.sites import Window
 from seqgp.samplers.info import Info, UpdateInfo
 from seqgp.sequential.state import SequentialState
-from seqgp.target.carry import Window
 
 Arrays = dict[str, np.ndarray]
 

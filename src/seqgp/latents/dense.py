@@ -11,9 +11,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from seqgp.latents.operators import Events, Triangular, root_with_jitter
-from seqgp.latents.protocol import Observe, Sites
+from seqgp.latents.protocol import PredictionSites
+from seqgp.latents.sites import Observe, Sites, StepSites, Window, pad_rows, padded_size, widen_sites, widen_window
 from seqgp.linalg.factor import solve_lower
 from seqgp.models.kernels import LatentKernel, Parameters, Separable, dropped, within
+from seqgp.models.model import Model
 
 
 class DenseGeometry(NamedTuple):
@@ -39,7 +41,7 @@ class DenseConditional(NamedTuple):
         return self.cross.shape[0]
 
     def mean(self, window: Float[Array, "tau S"]) -> Float[Array, " S"]:
-        """The mean of the present given the window."""
+        """``L_21 L_11⁻¹ f_w``: the mean of the present given the window."""
         return self.mean_columns(window.reshape(-1))
 
     def mean_columns(self, window: Float[Array, "n k"]) -> Float[Array, "S k"]:
@@ -59,15 +61,31 @@ class Dense(eqx.Module):
     """The latent at the data's own inputs: exact for any kernel; ``O((tau+1)³ N³)`` per proposal."""
 
     @property
-    def name(self) -> str:  # noqa: D102
+    def name(self) -> str:
+        """``"dense"``."""
         return "dense"
 
-    def sites(self, x: np.ndarray, size: int) -> Sites:  # noqa: D102
-        extra = size - len(x)
-        padded = np.concatenate([x, np.repeat(x[-1:], extra, axis=0)])
-        return Sites(padded, np.arange(size) < len(x), Observe())
+    def sites(self, x: np.ndarray, size: int) -> Sites:
+        """The inputs themselves; the last one repeated, and masked, where data are added."""
+        return Sites(pad_rows(x, len(x), size), np.arange(size) < len(x), Observe())
 
-    def geometry(self, kernel: LatentKernel, times, x, mask, present: int) -> DenseGeometry:  # noqa: D102
+    def step_sites(self, x: np.ndarray, window: Window, last: int, pointwise: bool) -> StepSites:
+        """As many sites as the widest of window and present needs, or as were compiled before."""
+        needed = int(np.flatnonzero(window.mask.any(axis=0))[-1]) + 1
+        size = max(padded_size(pointwise, len(x), window.x.shape[1]), needed)
+        sites = self.sites(x, size) if pointwise else widen_sites(self.sites(x, len(x)), size)
+        return StepSites(sites, widen_window(window, size), size if pointwise else len(x))
+
+    def prediction_sites(self, x: np.ndarray, now: bool) -> PredictionSites:
+        """The new inputs themselves."""
+        return PredictionSites(Dense(), x, Observe(index=np.arange(len(x))), known=False)
+
+    def report(self, model: Model, z: Float[Array, " d"], x: np.ndarray) -> tuple[dict[str, Any], list[str]]:
+        """Nothing: the representation is exact."""
+        return {}, []
+
+    def geometry(self, kernel: LatentKernel, times, x, mask, present: int) -> DenseGeometry:
+        """Distances between all sites of window and present, in time and in space."""
         flat = x.reshape(-1, x.shape[-1])
         return DenseGeometry(
             terms=tuple(
@@ -79,9 +97,10 @@ class Dense(eqx.Module):
             present=present,
         )
 
-    def conditional(  # noqa: D102
+    def conditional(
         self, kernel: LatentKernel, geometry: DenseGeometry, parameters: Parameters, jitter: tuple[float, ...]
     ) -> DenseConditional:
+        """From one Cholesky factor ``[[L_11, 0], [L_21, L_22]]`` of the covariance of window and present."""
         variance = kernel.variance(parameters)
         covariance = stacked_covariance(kernel, geometry, parameters)
         # A padded site is independent of everything: its row is that of the identity.

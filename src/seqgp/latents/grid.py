@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import math
 from typing import Any, NamedTuple
 
@@ -10,11 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from seqgp.latents.dense import Dense
 from seqgp.latents.operators import Events, Kronecker, root_with_jitter
-from seqgp.latents.protocol import Observe, Sites
+from seqgp.latents.protocol import PredictionSites
+from seqgp.latents.sites import Observe, Sites, StepSites, Window, padded_size
 from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.models.errors import DataError
 from seqgp.models.kernels import LatentKernel, Parameters, Separable, one_term, within
+from seqgp.models.model import Model
 
 
 class GridGeometry(NamedTuple):
@@ -33,7 +37,7 @@ class GridConditional(NamedTuple):
     events: Events
 
     def mean(self, window: Float[Array, "tau S"]) -> Float[Array, " S"]:
-        """The mean of the present given the window."""
+        """``Σ w_s f_s``: the mean of the present given the window."""
         return self.weights @ window
 
     def mean_columns(self, window: Float[Array, " n *k"]) -> Float[Array, " S *k"]:
@@ -61,7 +65,17 @@ class SharedInputs(eqx.Module):
     points: np.ndarray  # (S, D), in the order of the grid
     axes: tuple[np.ndarray, ...] | None
 
-    def geometry(self, kernel: LatentKernel, times, x, mask, present: int) -> GridGeometry:  # noqa: D102
+    @abc.abstractmethod
+    def sites(self, x: np.ndarray, size: int) -> Sites:
+        """The fixed sites, and how data at ``x`` see them."""
+
+    def step_sites(self, x: np.ndarray, window: Window, last: int, pointwise: bool) -> StepSites:
+        """The sites and the window are those there are: only the data are padded, once their number has changed."""
+        size = padded_size(pointwise, len(x), None if len(x) == last else 0)
+        return StepSites(self.sites(x, size), window, size)
+
+    def geometry(self, kernel: LatentKernel, times, x, mask, present: int) -> GridGeometry:
+        """Distances in time, and in space along each axis of the grid (or between all sites)."""
         if present != 1:
             raise ValueError("a representation with shared inputs has one present block")
         kernel = one_term(kernel, "a representation with shared inputs")
@@ -76,9 +90,10 @@ class SharedInputs(eqx.Module):
             )
         return GridGeometry(time, space, mask.any(axis=1)[:-present])
 
-    def conditional(  # noqa: D102
+    def conditional(
         self, kernel: LatentKernel, geometry: GridGeometry, parameters: Parameters, jitter: tuple[float, ...]
     ) -> GridConditional:
+        """From the time kernel's weights, and one Cholesky factor per axis of space."""
         kernel = one_term(kernel, "a representation with shared inputs")
         weights, gain = time_conditional(kernel, geometry, parameters, jitter[0])
         space = within(parameters, "space")
@@ -153,14 +168,16 @@ class SharedGrid(SharedInputs):
     order: np.ndarray  # for each row of x, its site
 
     @property
-    def name(self) -> str:  # noqa: D102
+    def name(self) -> str:
+        """``"grid"``, with a word on the Kronecker product where it is one."""
         return "grid" if self.axes is None else "grid (Kronecker)"
 
     def accepts(self, x: np.ndarray) -> bool:
         """Whether these are the inputs of the grid, in their order."""
         return x.shape == self.points.shape and np.array_equal(x, self.points[self.order])
 
-    def sites(self, x: np.ndarray, size: int) -> Sites:  # noqa: D102
+    def sites(self, x: np.ndarray, size: int) -> Sites:
+        """The points of the grid, each seen by its row of ``x``."""
         if not self.accepts(x):
             raise DataError(
                 f"Grid: x of shape {x.shape} is not the x of the first snapshot (shape {self.points.shape}); "
@@ -168,3 +185,11 @@ class SharedGrid(SharedInputs):
             )
         straight = np.array_equal(self.order, np.arange(len(x)))
         return Sites(self.points, np.ones(len(x), bool), Observe(index=None if straight else self.order))
+
+    def prediction_sites(self, x: np.ndarray, now: bool) -> PredictionSites:
+        """The new inputs themselves: given the window, they need not lie on the grid."""
+        return Dense().prediction_sites(x, now)
+
+    def report(self, model: Model, z: Float[Array, " d"], x: np.ndarray) -> tuple[dict[str, Any], list[str]]:
+        """Nothing: the representation is exact."""
+        return {}, []

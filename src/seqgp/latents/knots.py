@@ -18,9 +18,12 @@ import numpy as np
 from jaxtyping import Float
 
 from seqgp.latents.grid import SharedInputs, is_product
-from seqgp.latents.protocol import Observe, Sites
+from seqgp.latents.protocol import PredictionSites
+from seqgp.latents.sites import Observe, Sites
 from seqgp.models.errors import DataError, SamplerError
 from seqgp.models.kernels import LatentKernel, Parameters, one_term, within
+from seqgp.models.model import Model
+from seqgp.models.types import Array
 
 MARGIN = 0.1  # of the range of the first snapshot's inputs, on each side, where no domain is given
 DEFAULT_NODES = {1: (24,), 2: (12, 12), 3: (8, 8, 8), 4: (6, 6, 6, 6)}
@@ -87,11 +90,17 @@ class KnotGrid(SharedInputs):
     interpolation: str = eqx.field(static=True)
 
     @property
-    def name(self) -> str:  # noqa: D102
+    def name(self) -> str:
+        """``"knots 12×12"``."""
         return "knots " + "×".join(str(len(line)) for line in self.lines)
 
-    def sites(self, x: np.ndarray, size: int) -> Sites:  # noqa: D102
+    def sites(self, x: np.ndarray, size: int) -> Sites:
+        """The knots, seen by the data through ``W(x)``."""
         return Sites(self.points, np.ones(len(self.points), bool), self.interpolate(x))
+
+    def prediction_sites(self, x: np.ndarray, now: bool) -> PredictionSites:
+        """The knots again, which the window has where the time is that of the last snapshot."""
+        return PredictionSites(self, self.points, self.interpolate(x), known=now)
 
     def interpolate(self, x: np.ndarray) -> Observe:
         """The way from the knots to any inputs inside the domain."""
@@ -123,8 +132,9 @@ class KnotGrid(SharedInputs):
                 return nodes
         return None
 
-    def remark(self, kernel: LatentKernel, parameters: Parameters, x: np.ndarray) -> tuple[dict[str, Any], list[str]]:
-        """The accuracy at the data, and a warning with a remedy where it is too low."""
+    def report(self, model: Model, z: Float[Array, " d"], x: np.ndarray) -> tuple[dict[str, Any], list[str]]:
+        """The share of the prior variance that the knots represent at the data, and a remedy where it is too low."""
+        kernel, parameters = model.kernel, model.parameters(z)
         some = x[:: max(1, len(x) // 500)]
         share = self.represented(kernel, parameters, some)
         if share >= ENOUGH:

@@ -7,13 +7,15 @@ at the data, through ``observe``.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from seqgp.latents.operators import Events
+from seqgp.latents.sites import Observe, Sites, StepSites, Window
 from seqgp.models.kernels import LatentKernel, Parameters
+from seqgp.models.model import Model
 from seqgp.models.types import Array
 
 
@@ -45,45 +47,72 @@ class Conditional(Protocol):
     """The prior of the present's sites given the window's, at one value of the kernel's parameters."""
 
     @property
-    def root(self) -> Root: ...  # noqa: D102
+    def root(self) -> Root:
+        """``L_t``, with ``L_t L_t'`` the covariance of the present given the window."""
+        ...
+
     @property
-    def events(self) -> Events: ...  # noqa: D102
+    def events(self) -> Events:
+        """What happened when the covariance was factored."""
+        ...
+
     @property
-    def sites(self) -> int: ...  # noqa: D102
-    def mean(self, window: Float[Array, "tau S"]) -> Float[Array, " S"]: ...  # noqa: D102
-    def mean_columns(self, window: Float[Array, " n *k"]) -> Float[Array, " S *k"]: ...  # noqa: D102
-    def mean_transpose(self, v: Float[Array, " S *k"]) -> Float[Array, " n *k"]: ...  # noqa: D102
+    def sites(self) -> int:
+        """The number of sites of the present."""
+        ...
+
+    def mean(self, window: Float[Array, "tau S"]) -> Float[Array, " S"]:
+        """``A f_w``: the mean of the present given the latent of the window."""
+        ...
+
+    def mean_columns(self, window: Float[Array, " n *k"]) -> Float[Array, " S *k"]:
+        """``A`` times columns, each a window laid out in one row of ``n = tau·S`` numbers."""
+        ...
+
+    def mean_transpose(self, v: Float[Array, " S *k"]) -> Float[Array, " n *k"]:
+        """``A'`` times columns."""
+        ...
 
 
-class Sites(NamedTuple):
-    """Where the latent lives at one time, and how the data see it."""
+class PredictionSites(NamedTuple):
+    """The sites that a prediction at new inputs needs beside the window."""
 
+    representation: Latent  # of the latent at these sites given the window
     x: np.ndarray  # (S, D)
-    mask: np.ndarray  # (S,): False where a site is only padding
-    observe: Observe
+    observe: Observe  # from the sites to the new inputs
+    known: bool  # the sites themselves are the last ones of the window: nothing is left to draw
 
 
-class Observe(NamedTuple):
-    """From the sites to the data: a choice of sites, or interpolation from them."""
-
-    index: np.ndarray | None = None  # pyright: ignore[reportIncompatibleMethodOverride]
-    weights: np.ndarray | None = None
-
-    def __call__(self, sites: Float[Array, " S"]) -> Float[Array, " N"]:
-        """The latent at the data."""
-        if self.weights is not None:
-            return self.weights @ sites
-        return sites if self.index is None else sites[self.index]
-
-
+@runtime_checkable
 class Latent(Protocol):
-    """A representation, resolved for a model and the first snapshot."""
+    """A representation of the latent, resolved for a model and the inputs of a first snapshot.
+
+    Whatever keeps this protocol can be a sampler's ``latent=``. It is part of what is compiled: an Equinox module, or
+    anything else that is a tree of arrays (arguments) and hashable values (compiled in).
+    """
 
     @property
-    def name(self) -> str: ...  # noqa: D102
+    def name(self) -> str:
+        """What an info calls it."""
+        ...
 
     def sites(self, x: np.ndarray, size: int) -> Sites:
         """The sites for data at ``x``, padded to ``size`` data points where the representation can."""
+        ...
+
+    def step_sites(self, x: np.ndarray, window: Window, last: int, pointwise: bool) -> StepSites:
+        """The sites of a later snapshot, with the window brought to as many.
+
+        Args:
+            x: the inputs of the snapshot.
+            window: the window before it.
+            last: how many inputs the snapshot before had.
+            pointwise: whether data may be added as padding.
+        """
+        ...
+
+    def prediction_sites(self, x: np.ndarray, now: bool) -> PredictionSites:
+        """The sites for a prediction at ``x``: at the time of the last snapshot (``now``), or later."""
         ...
 
     def geometry(
@@ -99,6 +128,19 @@ class Latent(Protocol):
 
     def conditional(
         self, kernel: LatentKernel, geometry: Any, parameters: Parameters, jitter: tuple[float, ...]
-    ) -> Any:
-        """The prior of the present's sites given the window's: a :class:`Conditional`."""
+    ) -> Conditional:
+        """The prior of the present's sites given the window's, at one value of the kernel's parameters."""
+        ...
+
+    def report(self, model: Model, z: Float[Array, " d"], x: np.ndarray) -> tuple[dict[str, Any], list[str]]:
+        """What a person wants to know of its accuracy at ``z`` and ``x``: numbers, and remarks in plain words."""
+        ...
+
+
+@runtime_checkable
+class LatentChoice(Protocol):
+    """What becomes a representation once the first inputs are known: ``Grid()``, ``Knots(…)``."""
+
+    def resolve(self, kernel: LatentKernel, x: np.ndarray) -> Latent:
+        """The representation for a run that begins with these inputs."""
         ...

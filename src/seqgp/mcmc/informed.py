@@ -13,25 +13,21 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float, Key
 
 from seqgp.linalg.factor import cholesky
 from seqgp.mcmc.gaussian import Block, log_normal_density
 from seqgp.mcmc.moves import Move, SweepInfo, in_turn, move_latent, move_parameters, repeated
+from seqgp.mcmc.plain import Plain
 from seqgp.mcmc.student import Student
 from seqgp.mcmc.target import Place, Position, Target, place_at, position_at, shift_to
 from seqgp.mcmc.tilted import Quadratic, Tilted, retilt, tilt
+from seqgp.mcmc.updates import Exploration, Schedule, Surrogate, Tuned, WarmUp
 from seqgp.models.errors import SamplerError
 from seqgp.models.types import Array
 
-
-class Surrogate(NamedTuple):
-    """``exp(log_scale(z)) · (−½ u'Hu + b'u)`` in the level ``u`` at the sites of the present, ``H = F F'``."""
-
-    factor: Float[Array, " S"] | Float[Array, "S r"]  # F
-    slope: Float[Array, " S"]  # b
-    centre: Float[Array, " d"]  # where it was found
-    growth: Float[Array, " d"]  # d log_scale / dz there, besides what the target knows
+STAGES = (0.2, 0.5, 1.0)  # of the warm-up, after each of which surrogate and ellipse are found anew
 
 
 class InformedTuning(NamedTuple):
@@ -68,19 +64,71 @@ class Informed(eqx.Module):
             raise SamplerError(f"Informed: inflate = {self.inflate} is below 1; the ellipse must not be too narrow")
 
     @property
-    def name(self) -> str:  # noqa: D102
+    def name(self) -> str:
+        """``"informed"``."""
         return "informed"
+
+    @property
+    def needs_gradient(self) -> bool:
+        """The surrogate is made of derivatives."""
+        return True
+
+    def schedule(self, first: bool) -> Schedule:
+        """Tuned in stages before the initial sample, and with ``adapt`` before every step."""
+        return Schedule(warmup=200, thin=1, least=self.adapt, stages=STAGES if first or self.adapt else ())
+
+    def tune(self, target: Exploration) -> Tuned:
+        """The surrogate at the most probable latent given the prior mean of ``z``; the ellipse is the prior's.
+
+        Where the search for that point fails, plain updates are used.
+        """
+        reached = target.search(target.mean)
+        if not bool(reached.converged):
+            spent = f"{int(reached.iterations)} iterations"
+            remark = f"the point for informed updates was not found ({spent}): plain updates were used"
+            return Plain().tune(target)._replace(remarks=(remark,))
+        root = np.linalg.cholesky(target.covariance) if len(target.mean) else np.zeros((0, 0))
+        return Tuned(self, InformedTuning(reached.surrogate, Student(target.mean, root)))
+
+    def retune(self, target: Exploration, tuning: InformedTuning, warm: WarmUp) -> InformedTuning:
+        """At the mean of the second half of a stage, with its moments.
+
+        While chains have not met, the mean of their latents is no likely point, and a surrogate there would hold them
+        where they are: the point is searched for anew, at the mean of their parameters. After the last stage the mean
+        of the latents is a better point than the mode.
+        """
+        half = warm.z.shape[1] // 2
+        z, sites = warm.z[:, half:].mean((0, 1)), warm.sites[:, half:].mean((0, 1))
+        if warm.last or target.quadratic:
+            surrogate = target.surrogate(sites, z)
+        else:
+            reached = target.search(z)
+            surrogate = reached.surrogate if bool(reached.converged) else tuning.surrogate
+        return InformedTuning(surrogate, self._ellipse(target, np.concatenate(warm.z[:, half:])))
+
+    def _ellipse(self, target: Exploration, z: Float[np.ndarray, "n d"]) -> Student:
+        """Moments of the warm-up, inflated; where draws are too few, those of the prior."""
+        prior_mean, prior = target.mean, target.covariance
+        if len(z) < 10 * max(z.shape[1], 1) or z.shape[1] == 0:
+            return Student(prior_mean, np.linalg.cholesky(prior) if z.shape[1] else prior)
+        mean = z.mean(axis=0)
+        covariance = self.inflate * np.atleast_2d(np.cov(z, rowvar=False)) + 1e-6 * prior
+        keep = target.uninformed
+        mean[keep], covariance[keep], covariance[:, keep] = prior_mean[keep], prior[keep], prior[:, keep]
+        return Student(mean, np.linalg.cholesky(covariance))
 
     def chart_at(self, target: Target, z: Float[Array, " d"], tuning: InformedTuning) -> Tilted:
         """The coordinates that a chain of these updates lives in."""
         return chart_of(target, place_at(target, z), z, tuning.surrogate)
 
-    def settle(self, key: Key[Array, ""], target: Target, position: Position, tuning: InformedTuning) -> Position:
-        """The position carried over to the target of the next draw: the coordinates stay, the window is new."""
-        coordinates = position.chart.coordinates(position.nu)
+    def transfer(self, key: Key[Array, ""], target: Target, position: Position, tuning: InformedTuning) -> Position:
+        """The position on the target of the next draw: the coordinates stay, the window is new."""
+        chart = position.chart
+        assert isinstance(chart, Tilted)
+        coordinates = chart.coordinates(position.nu)
         place = shift_to(target, position.place, position.z)
         quadratic = quadratic_at(target, position.z, tuning.surrogate)
-        chart = retilt(position.chart._replace(place=place), target.root(place.conditional), quadratic)
+        chart = retilt(chart._replace(place=place), target.root(place.conditional), quadratic)
         return position_at(target, position.z, chart.centre() + chart.centred_nu(coordinates), chart)
 
     def sweep(

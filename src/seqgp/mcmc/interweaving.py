@@ -17,7 +17,7 @@ from seqgp.mcmc.whitened import whitened_shifted
 
 def interweave_mean(key: Key[Array, ""], target: Target, position: Position) -> tuple[Position, SliceInfo]:
     """Move the mean while the level at every site stays where it is."""
-    block = target.level
+    block = target.mean_block
     assert block is not None
     root = target.root(position.place.conditional)
     level = position.sites + target.mean_level(position.z)

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Key
 from seqgp.latents.operators import Events
 from seqgp.mcmc.elliptical import Evaluation, SliceInfo, elliptical_slice, random_numbers
 from seqgp.mcmc.gaussian import Block
-from seqgp.mcmc.target import Position, Target, position_at
+from seqgp.mcmc.target import Chart, Position, Target, position_at
 
 SweepInfo = dict[str, SliceInfo]
 Move = Callable[[Key[Array, ""], Position, int], tuple[Position, SliceInfo]]  # repeated that often
@@ -52,7 +52,7 @@ def move_latent(key: Key[Array, ""], target: Target, position: Position, times: 
         here,
         Vectors(drawn, drawn_nu, root.apply(drawn_nu)),
     )
-    on_plane = target.on_span(middle, span.sites, z)
+    on_plane = target.log_likelihood_on_planes(middle, span.sites, z)
     zero, one = jnp.zeros((), drawn.dtype), jnp.ones((), drawn.dtype)
 
     def update(carry, inputs):
@@ -84,7 +84,7 @@ def move_parameters(
     target: Target,
     position: Position,
     block: Block,
-    chart_at: Callable[[Float[Array, " d"]], Any],
+    chart_at: Callable[[Float[Array, " d"]], Chart],
     log_factor: Callable[[Position], Float[Array, ""]] | None = None,
     keep: Callable[[Position], Any] = lambda position: position,
 ) -> tuple[Any, SliceInfo]:

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
+import numpy as np
 from jaxtyping import Float, Key
 
 from seqgp.latents.operators import Events
@@ -15,6 +16,7 @@ from seqgp.mcmc.interweaving import interweave_mean
 from seqgp.mcmc.moves import Move, SweepInfo, in_turn, move_latent, move_parameters, repeated
 from seqgp.mcmc.surrogate import move_kernel_with_surrogate
 from seqgp.mcmc.target import Position, Target, position_at
+from seqgp.mcmc.updates import Exploration, Schedule, Tuned, WarmUp
 from seqgp.mcmc.whitened import Whitened, whitened_at, whitened_shifted
 from seqgp.models.errors import SamplerError
 from seqgp.models.types import Array
@@ -70,15 +72,46 @@ class Plain(eqx.Module):
         self.surrogate = surrogate
 
     @property
-    def name(self) -> str:  # noqa: D102
+    def name(self) -> str:
+        """``"plain"``."""
         return "plain"
+
+    @property
+    def needs_gradient(self) -> bool:
+        """Any likelihood will do."""
+        return False
+
+    def schedule(self, first: bool) -> Schedule:
+        """A long warm-up before the initial sample, at whose end the precision of surrogate data is found anew."""
+        return Schedule(warmup=500, thin=5, least=0, stages=(1.0,) if first else ())
+
+    def tune(self, target: Exploration) -> Tuned:
+        """The precision of surrogate data at the prior mean."""
+        return Tuned(self, self._precision(target, np.zeros(target.present), target.mean))
+
+    def retune(self, target: Exploration, tuning: PlainTuning, warm: WarmUp) -> PlainTuning:
+        """The precision of surrogate data at the mean of the second half of the warm-up."""
+        half = warm.z.shape[1] // 2
+        sites = warm.sites[:, half:].mean((0, 1))[-target.present :]
+        return self._precision(target, sites, warm.z[:, half:].mean((0, 1)))
+
+    def _precision(self, target: Exploration, sites: np.ndarray, z: np.ndarray) -> PlainTuning:
+        """``1/S`` at each site of the present: a user's own ``S``, else the curvature of the log likelihood there.
+
+        Where that cannot be differentiated, ``S`` is half the prior's standard deviation, squared.
+        """
+        if self.surrogate is not None:
+            return PlainTuning(np.full(target.present, self.surrogate**-2.0))
+        if not target.differentiable():
+            return PlainTuning(np.full(target.present, 4.0 / target.prior_variance(z)))
+        return PlainTuning(target.curvature(sites, z))
 
     def chart_at(self, target: Target, z: Float[Array, " d"], tuning: PlainTuning) -> Whitened:
         """The coordinates that a chain of these updates lives in."""
         return whitened_at(target, z)
 
-    def settle(self, key: Key[Array, ""], target: Target, position: Position, tuning: PlainTuning) -> Position:
-        """The position carried over to the target of the next draw, whose kernel parameters are the old ones."""
+    def transfer(self, key: Key[Array, ""], target: Target, position: Position, tuning: PlainTuning) -> Position:
+        """The position on the target of the next draw: at the old ``nu``, or at one drawn from its prior."""
         chart = whitened_shifted(target, position.chart, position.z)
         nu = position.nu
         if self.start == "prior":
@@ -92,16 +125,16 @@ class Plain(eqx.Module):
         sweeps = self.initial if first else self.sweeps
         moves: dict[str, Move] = {"latent": lambda key, position, times: move_latent(key, target, position, times)}
         order = [("latent", sweeps.before)]
-        if target.kernel is not None:
+        if target.kernel_block is not None:
             surrogate = first or self.kernel == "surrogate"
-            moves["kernel"] = self._kernel_move(target, target.kernel, tuning, surrogate)
+            moves["kernel"] = self._kernel_move(target, target.kernel_block, tuning, surrogate)
             order += [("kernel", 1), ("latent", sweeps.between)]
         # Apart: at fixed f the mean is pinned down, and would hold alpha back on a joint ellipse.
-        if target.level is not None:
+        if target.mean_block is not None:
             moves["mean"] = repeated(lambda key, position: move_mean(key, target, position))
             order += [("mean", sweeps.mean)]
-        if target.likelihood is not None:
-            block = target.likelihood
+        if target.likelihood_block is not None:
+            block = target.likelihood_block
             moves["likelihood"] = repeated(lambda key, position: _move_without_kernel(key, target, position, block))
             order += [("likelihood", 1)]
         return in_turn(key, position, moves, [*order, ("latent", sweeps.after)])
@@ -114,10 +147,10 @@ class Plain(eqx.Module):
 
 def move_mean(key: Key[Array, ""], target: Target, position: Position) -> tuple[Position, SliceInfo]:
     """The mean, at fixed level and then at fixed ``nu``."""
-    assert target.level is not None
+    assert target.mean_block is not None
     key_level, key_nu = jax.random.split(key)
     position, interwoven = interweave_mean(key_level, target, position)
-    position, moved = _move_without_kernel(key_nu, target, position, target.level)
+    position, moved = _move_without_kernel(key_nu, target, position, target.mean_block)
     return position, interwoven + moved
 
 

@@ -22,7 +22,7 @@ def move_kernel_with_surrogate(
     key: Key[Array, ""], target: Target, position: Position, precision: Float[Array, " S"]
 ) -> tuple[Position, SliceInfo]:
     """Update the kernel's parameters, the latent following; ``precision`` is ``1/S``, fixed (0: no surrogate datum)."""
-    block = target.kernel
+    block = target.kernel_block
     assert block is not None
     key_data, key_move = jax.random.split(key)
     present = precision.shape[0]

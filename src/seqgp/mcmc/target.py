@@ -8,8 +8,7 @@ The costly part (``conditional``, which factors a covariance matrix) depends on 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -20,28 +19,74 @@ from seqgp.mcmc.gaussian import Block
 from seqgp.models.likelihoods import Plane
 
 
-class Target(NamedTuple):
-    """A posterior in standard coordinates."""
+class Target(Protocol):
+    """A posterior in standard coordinates: all that a move may know of a step."""
 
-    mean: Float[Array, " d"]  # of z
-    covariance: Float[Array, "d d"]
-    kernel: Block | None  # kappa given the rest of z; None where every such parameter is known
-    level: Block | None  # the mean alone
-    likelihood: Block | None  # alpha
-    conditional: Callable[[Float[Array, " d"]], Any]
-    offset: Callable[[Any, Float[Array, " d"], Float[Array, ""]], Float[Array, " n"]]  # affine in z and in the mean
-    root: Callable[[Any], Root]
-    mean_level: Callable[[Float[Array, " d"]], Float[Array, ""]]
-    log_likelihood: Callable[[Float[Array, " n"], Float[Array, " d"]], Float[Array, ""]]
-    on_span: Callable[..., Plane]  # (middle, columns, z): the same on any plane of a span
-    log_precision: Callable[[Float[Array, " d"]], Float[Array, ""]]  # of the data's noise, where it is known to scale
-    size: int
+    @property
+    def mean(self) -> Float[Array, " d"]:
+        """``m_z``."""
+        ...
+
+    @property
+    def covariance(self) -> Float[Array, "d d"]:
+        """``K_z``."""
+        ...
+
+    @property
+    def kernel_block(self) -> Block | None:
+        """The kernel's parameters ``kappa`` given the rest of ``z``; None where all of them are known."""
+        ...
+
+    @property
+    def mean_block(self) -> Block | None:
+        """The mean ``mu`` given the rest of ``z``."""
+        ...
+
+    @property
+    def likelihood_block(self) -> Block | None:
+        """The likelihood's parameters ``alpha`` given the rest of ``z``."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """The number of sites: the length of ``nu``."""
+        ...
+
+    def conditional(self, z: Float[Array, " d"]) -> Any:
+        """What follows from the kernel's parameters alone: costly, for a covariance matrix is factored."""
+        ...
+
+    def offset(self, conditional: Any, z: Float[Array, " d"], mean: Array) -> Float[Array, " n"]:
+        """The prior mean of the sites: affine in ``z`` and in the mean, given the kernel's parameters."""
+        ...
+
+    def root(self, conditional: Any) -> Root:
+        """The square root of the prior covariance of the sites."""
+        ...
+
+    def mean_level(self, z: Float[Array, " d"]) -> Float[Array, ""]:
+        """The mean, known or inferred, in natural units."""
+        ...
+
+    def log_likelihood(self, sites: Float[Array, " n"], z: Float[Array, " d"]) -> Float[Array, ""]:
+        """Of all data of the step."""
+        ...
+
+    def log_likelihood_on_planes(
+        self, middle: Float[Array, " n"], columns: Float[Array, "n k"], z: Float[Array, " d"]
+    ) -> Plane:
+        """The log likelihood on any plane through ``middle`` within the span of ``columns``."""
+        ...
+
+    def log_precision(self, z: Float[Array, " d"]) -> Float[Array, ""]:
+        """The log precision of the noise, where the log likelihood is known to be proportional to it; else zero."""
+        ...
 
 
 class Place(NamedTuple):
     """The affine map from ``nu`` to the sites at one ``z``."""
 
-    conditional: Any
+    conditional: Any  # what follows from the kernel's parameters, as the target made it
     offset: Float[Array, " n"]
 
     @property
@@ -61,13 +106,46 @@ def shift_to(target: Target, place: Place, z: Float[Array, " d"]) -> Place:
     return place._replace(offset=target.offset(place.conditional, z, target.mean_level(z)))
 
 
+class Chart(Protocol):
+    """Coordinates ``c`` of the latent at one ``z``: ``nu = centre + linear(c)``, with ``linear`` invertible.
+
+    The target in ``(z, c)`` is ``N(z) N(c; 0, I) exp(log_likelihood + log_weight)``, exactly.
+    """
+
+    @property
+    def place(self) -> Place:
+        """The affine map from ``nu`` to the sites."""
+        ...
+
+    @property
+    def events(self) -> Events:
+        """What happened when its covariance was factored."""
+        ...
+
+    def coordinates(self, nu: Float[Array, " n"]) -> Float[Array, " n"]:
+        """``c = linear⁻¹(nu − centre)``."""
+        ...
+
+    def centred_nu(self, coordinates: Float[Array, " n *k"]) -> Float[Array, " n *k"]:
+        """``linear(c)``: ``nu`` without the centre, for one point or for many in columns."""
+        ...
+
+    def centre(self) -> Float[Array, " n"]:
+        """The ``nu`` at ``c = 0``."""
+        ...
+
+    def log_weight(self, nu: Float[Array, " n"], coordinates: Float[Array, " n"]) -> Float[Array, ""]:
+        """``log N(nu) − log N(c) + log det linear``: what the chart assumes, taken back."""
+        ...
+
+
 class Position(NamedTuple):
     """Where a chain is: ``z`` and ``nu``, and what follows from them, always in step."""
 
     z: Float[Array, " d"]
     nu: Float[Array, " n"]
     sites: Float[Array, " n"]
-    chart: Any  # the coordinates of the latent in use, with the place at z
+    chart: Chart  # the coordinates of the latent in use, with the place at z
     log_likelihood: Float[Array, ""]
 
     @property
@@ -76,7 +154,7 @@ class Position(NamedTuple):
         return self.chart.place
 
 
-def position_at(target: Target, z: Float[Array, " d"], nu: Float[Array, " n"], chart: Any) -> Position:
+def position_at(target: Target, z: Float[Array, " d"], nu: Float[Array, " n"], chart: Chart) -> Position:
     """The position at ``(z, nu)``, given the chart at ``z``."""
     sites = chart.place.offset + target.root(chart.place.conditional).apply(nu)
     log_likelihood = target.log_likelihood(sites, z)

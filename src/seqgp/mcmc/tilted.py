@@ -47,21 +47,26 @@ class Tilted(NamedTuple):
     chol: Float[Array, "r r"]  # C
 
     @property
-    def events(self) -> Events:  # noqa: D102
+    def events(self) -> Events:
+        """What happened when its covariance was factored."""
         return self.place.events
 
-    def coordinates(self, nu: Float[Array, " n"]) -> Float[Array, " n"]:  # noqa: D102
+    def coordinates(self, nu: Float[Array, " n"]) -> Float[Array, " n"]:
+        """``c = R⁻¹ (nu − m)``."""
         centred = nu - self.middle
         return centred + self.half @ solve_lower(self._raised(), self.half.T @ centred, transpose=True)
 
-    def centred_nu(self, coordinates: Float[Array, " n"]) -> Float[Array, " n"]:  # noqa: D102
+    def centred_nu(self, coordinates: Float[Array, " n *k"]) -> Float[Array, " n *k"]:
+        """``R c``."""
         inner = solve_lower(self._raised(), self.half.T @ coordinates)
         return coordinates - self.half @ solve_lower(self.chol, inner, transpose=True)
 
-    def centre(self) -> Float[Array, " n"]:  # noqa: D102
+    def centre(self) -> Float[Array, " n"]:
+        """``m``."""
         return self.middle
 
-    def log_weight(self, nu: Float[Array, " n"], coordinates: Float[Array, " n"]) -> Float[Array, ""]:  # noqa: D102
+    def log_weight(self, nu: Float[Array, " n"], coordinates: Float[Array, " n"]) -> Float[Array, ""]:
+        """``log N(nu) − log N(c) + log det R``, with ``det R = 1 / det C``."""
         log_det = jnp.sum(jnp.log(jnp.diagonal(self.chol)))
         return 0.5 * (jnp.dot(coordinates, coordinates) - jnp.dot(nu, nu)) - log_det
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from seqgp.latents.operators import Events
-from seqgp.mcmc.target import Place, Target, place_at, shift_to
+from seqgp.mcmc.target import Chart, Place, Target, place_at, shift_to
 
 
 class Whitened(NamedTuple):
@@ -17,19 +17,24 @@ class Whitened(NamedTuple):
     place: Place
 
     @property
-    def events(self) -> Events:  # noqa: D102
+    def events(self) -> Events:
+        """What happened when its covariance was factored."""
         return self.place.events
 
-    def coordinates(self, nu: Float[Array, " n"]) -> Float[Array, " n"]:  # noqa: D102
+    def coordinates(self, nu: Float[Array, " n"]) -> Float[Array, " n"]:
+        """``c = nu``."""
         return nu
 
-    def centred_nu(self, coordinates: Float[Array, " n"]) -> Float[Array, " n"]:  # noqa: D102
+    def centred_nu(self, coordinates: Float[Array, " n *k"]) -> Float[Array, " n *k"]:
+        """``nu = c``."""
         return coordinates
 
-    def centre(self) -> Float[Array, " n"]:  # noqa: D102
+    def centre(self) -> Float[Array, " n"]:
+        """``0``."""
         return jnp.zeros_like(self.place.offset)
 
-    def log_weight(self, nu: Float[Array, " n"], coordinates: Float[Array, " n"]) -> Float[Array, ""]:  # noqa: D102
+    def log_weight(self, nu: Float[Array, " n"], coordinates: Float[Array, " n"]) -> Float[Array, ""]:
+        """``0``: the prior is what the coordinates assume."""
         return jnp.zeros((), nu.dtype)
 
 
@@ -38,6 +43,6 @@ def whitened_at(target: Target, z: Float[Array, " d"]) -> Whitened:
     return Whitened(place_at(target, z))
 
 
-def whitened_shifted(target: Target, chart: Whitened, z: Float[Array, " d"]) -> Whitened:
+def whitened_shifted(target: Target, chart: Chart, z: Float[Array, " d"]) -> Whitened:
     """The whitened coordinates at a ``z`` whose kernel parameters are the old ones."""
     return Whitened(shift_to(target, chart.place, z))

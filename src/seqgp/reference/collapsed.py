@@ -15,9 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from seqgp.chains.chains import CANDIDATES, Draws, Plan
-from seqgp.chains.sampling import Progress, Sampled, info_of, merge
-from seqgp.full.stacked import FullState, budget_of, check_snapshots
+from seqgp.chains.advance import CANDIDATES, Draws
+from seqgp.chains.draw import Sampled, info_of, merge
+from seqgp.chains.plan import Plan, budget_of, divisor_near
+from seqgp.full.stacked import FullState, check_snapshots
 from seqgp.latents.operators import Events
 from seqgp.mcmc.elliptical import Evaluation, SliceInfo, elliptical_slice, random_numbers
 from seqgp.mcmc.gaussian import log_normal_density
@@ -37,7 +38,7 @@ from seqgp.reference.marginal import (
 from seqgp.runtime.engine import compiled, in_threads
 from seqgp.samplers.checks import digest
 from seqgp.samplers.info import Info
-from seqgp.sequential.settings import divisor_near
+from seqgp.samplers.protocol import Progress
 
 INFLATION = 1.5  # of the covariance of the warm-up draws, so that the ellipse covers the posterior's tails
 STAGES = (0.2, 0.3, 0.5)  # of the warm-up: the first on ellipses from the prior, the others on informed ones
@@ -167,7 +168,7 @@ class CollapsedSampler:
         start = time.perf_counter()
         draws, counts, spent = self._draw(data, prior, ellipse, keys[-1], z, progress)
         drawing = time.perf_counter() - start - spent
-        plan = Plan(self.chains, 1, self.warmup, self.draws // self.chains, self.thin, 1, True)
+        plan = Plan(self.chains, self.warmup, self.draws // self.chains, self.thin, 1, True)
         return Sampled(draws, {"parameters": counts}, plan, seconds + spent, drawing, "collapsed", ())
 
     def _draw(self, data, prior, ellipse, keys, z, progress) -> tuple[Draws, SliceInfo, float]:

@@ -91,3 +91,18 @@ def _is_of(fingerprint: str, model: Model) -> bool:
 
 def _letters(parts: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def lacking(protocol: type, value: Any) -> str:
+    """The end of an error about an object of a user's own: which members of the protocol it does not have."""
+    if isinstance(value, (str, type)):
+        return ""
+    wanted = {
+        name: None
+        for base in reversed(protocol.__mro__)
+        if getattr(base, "_is_protocol", False)
+        for name in (*vars(base), *base.__annotations__)
+        if not name.startswith("_")
+    }
+    missing = [name for name in wanted if not hasattr(value, name)]
+    return f"; as an object of your own it lacks {', '.join(missing)}" if missing else ""

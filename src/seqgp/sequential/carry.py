@@ -1,19 +1,50 @@
 """What passes from step to step: the moments of ``z``, and the window of the latent.
 
-A carry turns the draws of a finished step into the prior of the next one. It decides what is drawn anew with each draw
-of the chain (``per_draw``), and how offset and root of the sites follow from the conditional prior of the present.
+A carry turns the draws of a finished step into the prior of the next one. It decides what each draw of the chain
+conditions on (``window_draws``), and how offset and root of the sites follow from the conditional prior of the present.
 """
 
 from __future__ import annotations
 
+from typing import Any, Protocol, runtime_checkable
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
+from seqgp.latents.protocol import Conditional, Root
 from seqgp.models.errors import SamplerError
 from seqgp.models.model import Model
+from seqgp.models.types import Array
 from seqgp.sequential.state import SequentialState
-from seqgp.target.carry import Carried
+from seqgp.target.carry import Carried, WindowPrior
+
+
+@runtime_checkable
+class Carry(WindowPrior, Protocol):
+    """A way to pass the past on. Whatever keeps this protocol can be a sampler's ``carry=``."""
+
+    @property
+    def name(self) -> str:
+        """What an info calls it."""
+        ...
+
+    def summarise(self, model: Model, state: SequentialState) -> Carried:
+        """The prior of the next step from the draws of the last."""
+        ...
+
+    def report(self, model: Model, state: SequentialState) -> tuple[dict[str, Any], list[str]]:
+        """What a person wants to know of the carry after a step: numbers, and remarks in plain words."""
+        ...
+
+    def window_draws(self, model: Model, state: SequentialState) -> Float[Array, "draws tau S"]:
+        """The window that each draw of the next step conditions on."""
+        ...
+
+    def slide(self, window: Float[Array, "draws tau S"], sites: Float[Array, "draws n"], mean: Array) -> Array:
+        """The latents of window and present, ``(draws, tau+1, S)``, after the step (zero-mean)."""
+        ...
 
 
 def moments_of_z(model: Model, state: SequentialState) -> tuple[np.ndarray, np.ndarray]:
@@ -49,31 +80,40 @@ class PaperCarry(eqx.Module):
     """The paper's: ``f`` of the window frozen, draw by draw, and independent Gaussian moments of ``z``."""
 
     @property
-    def name(self) -> str:  # noqa: D102
+    def name(self) -> str:
+        """``"paper"``."""
         return "paper"
 
-    def summarise(self, model, state):  # noqa: D102
-        return Carried(*moments_of_z(model, state), shared=None)
+    def summarise(self, model: Model, state: SequentialState) -> Carried:
+        """``N(m_z, K_z)`` with the moments of the draws."""
+        return Carried(*moments_of_z(model, state), window_moments=None)
 
-    def report(self, model, state):  # noqa: D102
+    def report(self, model: Model, state: SequentialState) -> tuple[dict[str, Any], list[str]]:
+        """Nothing."""
         return {}, []
 
-    def per_draw(self, model, state):  # noqa: D102
+    def window_draws(self, model: Model, state: SequentialState) -> Float[Array, "draws tau S"]:
+        """``f`` of the window, draw by draw."""
         return state.window.f
 
-    def size(self, tau, sites):  # noqa: D102
+    def size(self, tau: int, sites: int) -> int:
+        """The sites of the present: the window stays where it is."""
         return sites
 
-    def given(self, shared, conditional, z):  # noqa: D102
+    def prior_at(self, window_moments: None, conditional: Conditional, z: Float[Array, " d"]) -> Conditional:
+        """The prior of the present given the window, ``N(A f_w, L_t L_t')``."""
         return conditional
 
-    def offset(self, shared, window, given, z, mean):  # noqa: D102
-        return given.mean(window)
+    def offset(self, window_moments: None, window: Array, prior: Conditional, z: Array, mean: Array) -> Array:
+        """``A f_w``."""
+        return prior.mean(window)
 
-    def root(self, shared, given):  # noqa: D102
-        return given.root
+    def root(self, window_moments: None, prior: Conditional) -> Root:
+        """``L_t``."""
+        return prior.root
 
-    def slide(self, window, sites, mean):  # noqa: D102
+    def slide(self, window: Array, sites: Array, mean: Array) -> Array:
+        """The window as it was, and the present after it."""
         return jnp.concatenate([window, sites[:, None, :]], axis=1)
 
 
@@ -81,14 +121,18 @@ class LevelCarry(PaperCarry):
     """The level ``h = f + mu`` of the window frozen: ``f = h − mu`` for whatever ``mu`` is current."""
 
     @property
-    def name(self) -> str:  # noqa: D102
+    def name(self) -> str:
+        """``"level"``."""
         return "level"
 
-    def per_draw(self, model, state):  # noqa: D102
+    def window_draws(self, model: Model, state: SequentialState) -> Float[Array, "draws tau S"]:
+        """``h = f + mu`` of the window, draw by draw."""
         return state.window.f + means_of(model, state)[:, None, None]
 
-    def offset(self, shared, window, given, z, mean):  # noqa: D102
-        return given.mean(window - mean)
+    def offset(self, window_moments: None, window: Array, prior: Conditional, z: Array, mean: Array) -> Array:
+        """``A (h − mu)``."""
+        return prior.mean(window - mean)
 
-    def slide(self, window, sites, mean):  # noqa: D102
+    def slide(self, window: Array, sites: Array, mean: Array) -> Array:
+        """``h − mu`` of the window, with the mean of after the step, and the present after it."""
         return jnp.concatenate([window - mean[:, None, None], sites[:, None, :]], axis=1)

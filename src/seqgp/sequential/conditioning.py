@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Key
 
-from seqgp.latents.dense import Dense
-from seqgp.latents.protocol import Observe
+from seqgp.latents.protocol import Latent
+from seqgp.latents.sites import Observe, pad_rows, widen_window
 from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.models.gaussian import gaussian_log_density
 from seqgp.models.likelihoods import fill_missing
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Conditioning(NamedTuple):
     """What each posterior draw says about the latent at new sites: a Gaussian, given its window and parameters."""
 
-    latent: Any
+    representation: Latent
     times: np.ndarray
     x: np.ndarray
     mask: np.ndarray
@@ -57,14 +57,14 @@ class Conditioning(NamedTuple):
 
 def _moments(model: Model, conditioning: Conditioning):
     """For one draw: parameters, the mean of the new sites, and the root of their covariance."""
-    latent, kernel = conditioning.latent, model.kernel
-    geometry = latent.geometry(kernel, conditioning.times, conditioning.x, conditioning.mask, 1)
+    representation, kernel = conditioning.representation, model.kernel
+    geometry = representation.geometry(kernel, conditioning.times, conditioning.x, conditioning.mask, 1)
 
     def at(z, window):
         parameters = model.parameters(z)
         if conditioning.known:
             return parameters, window[-1], None
-        conditional = latent.conditional(kernel, geometry, parameters, model.jitter)
+        conditional = representation.conditional(kernel, geometry, parameters, model.jitter)
         return parameters, conditional.mean(window), conditional.root
 
     return at
@@ -119,22 +119,17 @@ def _log_marginals(model: Model, conditioning: Conditioning, each, y, missing):
 
 
 def conditioning_of(state: SequentialState, x: np.ndarray, t: float) -> Conditioning:
-    """The window beside the new sites: the inputs themselves, or fixed sites that are interpolated from."""
-    representation = state.representation
-    interpolates = hasattr(representation, "interpolate")
-    sites = representation.points if interpolates else x
-    slots = max(len(sites), state.window.x.shape[1])
-    pad, widen = slots - len(sites), slots - state.window.x.shape[1]
-    padded = np.concatenate([sites, np.repeat(sites[-1:], pad, axis=0)])
-    window_x = np.pad(state.window.x, ((0, 0), (0, widen), (0, 0)))
-    window_mask = np.pad(state.window.mask, ((0, 0), (0, widen)))
+    """The window beside the sites that the representation wants for a prediction at ``x``."""
+    new = state.representation.prediction_sites(x, now=t == state.t)
+    n, slots = len(new.x), max(len(new.x), state.window.x.shape[1])
+    window = widen_window(state.window, slots)
     return Conditioning(
-        latent=representation if interpolates else Dense(),
-        times=np.append(state.window.times, t),
-        x=np.concatenate([window_x, padded[None]]),
-        mask=np.concatenate([window_mask, (np.arange(slots) < len(sites))[None]]),
-        observe=representation.interpolate(x) if interpolates else Observe(index=np.arange(len(x))),
-        known=interpolates and t == state.t,
+        representation=new.representation,
+        times=np.append(window.times, t),
+        x=np.concatenate([window.x, pad_rows(new.x, n, slots)[None]]),
+        mask=np.concatenate([window.mask, (np.arange(slots) < n)[None]]),
+        observe=new.observe,
+        known=new.known,
         z=jnp.asarray(state.z),
-        window=jnp.pad(jnp.asarray(state.window.f), ((0, 0), (0, 0), (0, widen))),
+        window=jnp.asarray(window.f),
     )

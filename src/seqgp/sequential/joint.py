@@ -16,34 +16,36 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
+from seqgp.latents.operators import Events
 from seqgp.latents.protocol import Conditional
 from seqgp.models.model import Model
 from seqgp.models.types import Array
 from seqgp.samplers.remarks import Remark
 from seqgp.sequential.carry import means_of, moments_of_z
-from seqgp.sequential.spread import Components, Spread, directions, shrinkage_of, spread_of
 from seqgp.sequential.state import SequentialState
+from seqgp.sequential.window_covariance import Components, WindowCovariance, directions, shrinkage_of, window_covariance
 from seqgp.target.carry import Carried
 
 
-class Shared(NamedTuple):
+class WindowMoments(NamedTuple):
     """The Gaussian of the window's level given ``z``."""
 
     centre: Float[Array, " d"]  # m_z
     mean: Float[Array, " p"]  # m_h
     gain: Float[Array, "p d"]  # G
-    spread: Spread
+    covariance: WindowCovariance
     mask: Bool[Array, " p"]
 
 
-class Revised(NamedTuple):
+class WindowAndPresent(NamedTuple):
     """What the kernel's parameters decide: the present given the window, and the sds of the window's components."""
 
     present: Conditional
     sd: Float[Array, " k"]
 
     @property
-    def events(self):  # noqa: D102
+    def events(self) -> Events:
+        """What happened when the covariance of the present was factored."""
         return self.present.events
 
 
@@ -53,28 +55,33 @@ class Stacked(NamedTuple):
     window: Components
     conditional: Conditional
 
-    def apply(self, v):  # noqa: D102
+    def apply(self, v: Float[Array, " n *k"]) -> Float[Array, " n *k"]:
+        """``[L_h v_1, A L_h v_1 + L_t v_2]``."""
         level = self.window.apply(v[: self._split(v)])
         return jnp.concatenate([level, self._mean(level) + self.conditional.root.apply(v[self._split(v) :])])
 
-    def pull(self, v):  # noqa: D102
+    def pull(self, v: Float[Array, " S *k"]) -> Float[Array, " n *k"]:
+        """``[(A L_h)' v, L_t' v]`` for ``v`` at the sites of the present."""
         if v.ndim == 1:
             window = self.window.pull(self.conditional.mean_transpose(v))
         else:
             window = self.window.seen(self.conditional).T @ v
         return jnp.concatenate([window, self.conditional.root.pull(v)])
 
-    def pull_diagonal(self, d):  # noqa: D102
+    def pull_diagonal(self, d: Float[Array, " S"]) -> Float[Array, "n S"]:
+        """``[(A L_h)' diag(d), L_t' diag(d)]``."""
         return jnp.concatenate([self._scaled_window(d).T, self.conditional.root.pull_diagonal(d)])
 
-    def gram_diagonal(self, d):  # noqa: D102
+    def gram_diagonal(self, d: Float[Array, " S"]) -> Float[Array, "S S"]:
+        """``diag(d) (A L_h L_h' A' + L_t L_t') diag(d)``."""
         window = self._scaled_window(d)
         return window @ window.T + self.conditional.root.gram_diagonal(d)
 
     def _scaled_window(self, d):
         return d[:, None] * self.window.seen(self.conditional)
 
-    def solve(self, v):  # noqa: D102
+    def solve(self, v: Float[Array, " n *k"]) -> Float[Array, " n *k"]:
+        """``[L_h⁻¹ v_1, L_t⁻¹ (v_2 − A v_1)]``."""
         level = v[: self._split(v)]
         present = self.conditional.root.solve(v[self._split(v) :] - self._mean(level))
         return jnp.concatenate([self.window.solve(level), present])
@@ -90,10 +97,12 @@ class JointCarry(eqx.Module):
     """Joint Gaussian moments of the window's level and ``z``; the window is revised by every step."""
 
     @property
-    def name(self) -> str:  # noqa: D102
+    def name(self) -> str:
+        """``"joint"``."""
         return "joint"
 
-    def summarise(self, model: Model, state: SequentialState) -> Carried:  # noqa: D102
+    def summarise(self, model: Model, state: SequentialState) -> Carried:
+        """``z ~ N(m_z, K_z)`` and ``h | z ~ N(m_h + G (z − m_z), W diag(sd(kappa)²) W')``, matched to the draws."""
         mean, covariance = moments_of_z(model, state)
         draws = state.draws
         mask = state.window.mask.reshape(-1)
@@ -106,8 +115,8 @@ class JointCarry(eqx.Module):
         if state.step == 1:  # the first snapshot says nothing about the time kernel
             gain[:, layout.time] = 0.0
             of_kernel[layout.time] = False
-        spread = spread_of(level - centre - away @ gain.T, mask, np.where(of_kernel, away, 0.0))
-        return Carried(mean, covariance, Shared(mean, centre, gain, spread, mask))
+        window = window_covariance(level - centre - away @ gain.T, mask, np.where(of_kernel, away, 0.0))
+        return Carried(mean, covariance, WindowMoments(mean, centre, gain, window, mask))
 
     def report(self, model: Model, state: SequentialState) -> tuple[dict[str, Any], list[str]]:
         """How far the covariance was shrunk, and whether the draws look Gaussian enough to be carried as such."""
@@ -116,24 +125,35 @@ class JointCarry(eqx.Module):
         intensity = shrinkage_of(level - level.mean(axis=0))
         return {"shrinkage": intensity}, _normality_remarks(model, state, level)
 
-    def per_draw(self, model: Model, state: SequentialState):  # noqa: D102
+    def window_draws(self, model: Model, state: SequentialState) -> Float[Array, "draws tau 0"]:
+        """Nothing: the window moves with each draw, so none of it is held."""
         return jnp.zeros((state.draws, len(state.window.times), 0))
 
-    def size(self, tau: int, sites: int) -> int:  # noqa: D102
+    def size(self, tau: int, sites: int) -> int:
+        """The sites of the window and of the present."""
         return (tau + 1) * sites
 
-    def given(self, shared: Shared, conditional: Conditional, z) -> Revised:  # noqa: D102
-        return Revised(conditional, shared.spread.sd(z - shared.centre))
+    def prior_at(
+        self, window_moments: WindowMoments, conditional: Conditional, z: Float[Array, " d"]
+    ) -> WindowAndPresent:
+        """The present given the window, and ``sd(kappa)`` of the window's components."""
+        return WindowAndPresent(conditional, window_moments.covariance.sd(z - window_moments.centre))
 
-    def offset(self, shared: Shared, window, given: Revised, z, mean):  # noqa: D102
-        level = shared.mean + shared.gain @ (z - shared.centre)
-        past = jnp.where(shared.mask, level - mean, 0.0)
-        return jnp.concatenate([past, given.present.mean_columns(past)])
+    def offset(
+        self, window_moments: WindowMoments, window: Array, prior: WindowAndPresent, z: Array, mean: Array
+    ) -> Float[Array, " n"]:
+        """``[h − mu, A (h − mu)]`` with ``h = m_h + G (z − m_z)``."""
+        level = window_moments.mean + window_moments.gain @ (z - window_moments.centre)
+        past = jnp.where(window_moments.mask, level - mean, 0.0)
+        return jnp.concatenate([past, prior.present.mean_columns(past)])
 
-    def root(self, shared: Shared, given: Revised) -> Stacked:  # noqa: D102
-        return Stacked(Components(shared.spread.basis, given.sd, shared.spread.rest), given.present)
+    def root(self, window_moments: WindowMoments, prior: WindowAndPresent) -> Stacked:
+        """``[[L_h, 0], [A L_h, L_t]]``."""
+        covariance = window_moments.covariance
+        return Stacked(Components(covariance.basis, prior.sd, covariance.rest), prior.present)
 
-    def slide(self, window, sites, mean):  # noqa: D102
+    def slide(self, window: Array, sites: Array, mean: Array) -> Array:
+        """The sites are those of window and present already, one block after the other."""
         return sites.reshape(sites.shape[0], window.shape[1] + 1, -1)
 
 

@@ -10,27 +10,26 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Key
 
-from seqgp.chains.chains import Plan, Setting
-from seqgp.chains.sampling import Progress, Sampled, info_of, merge, sample, sample_first
+from seqgp.chains.advance import Recipe
+from seqgp.chains.draw import Sampled, info_of, merge, sample, sample_first
+from seqgp.chains.plan import Plan, budget_of, plan_of
+from seqgp.latents.choice import choose_latent
+from seqgp.latents.protocol import Latent
+from seqgp.latents.sites import Observe, Window
+from seqgp.mcmc.updates import Updates
 from seqgp.models.errors import DataError, SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.models.types import Array
 from seqgp.runtime.engine import compiled
-from seqgp.samplers.checks import check_snapshot, check_state, digest, positive, require_x64
+from seqgp.samplers.checks import check_snapshot, check_state, digest, positive
 from seqgp.samplers.info import Info
-from seqgp.sequential.carry import PaperCarry
-from seqgp.sequential.settings import (
-    choose_updates,
-    follow_latent,
-    plan_of,
-    resolve_carry,
-    resolve_latent,
-    resolve_updates,
-)
+from seqgp.samplers.protocol import Progress
+from seqgp.sequential.carry import Carry, PaperCarry
+from seqgp.sequential.choices import choose_carry, choose_updates, recipe_of
 from seqgp.sequential.state import SequentialState
 from seqgp.target import prepare
-from seqgp.target.carry import Window
+from seqgp.target.carry import WindowPrior
 from seqgp.target.problem import Problem
 
 
@@ -63,21 +62,17 @@ class SequentialSampler:
         updates: Any = "auto",
         carry: Any = "joint",
     ):
-        require_x64()
-        if not isinstance(model, Model):
-            raise SamplerError(f"SequentialSampler: expected a seqgp.Model, got {type(model).__name__}")
+        self._budget = budget_of("SequentialSampler", model, draws, chains, warmup, thin)
+        self._latent = choose_latent(latent)
+        self._updates = choose_updates(updates)
+        self._used: Updates | None = None
+        # A store remembers all that is public here, and compares it when the run goes on.
         self.model = model
-        self.draws = positive("draws", draws)
+        self.draws, self.chains, self.warmup, self.thin = self._budget
         self.tau = positive("tau", tau)
-        self.chains = None if chains is None else positive("chains", chains)
-        if self.chains is not None and self.draws % self.chains:
-            raise SamplerError(f"draws = {draws} is not divisible by chains = {chains}")
-        self.warmup = None if warmup is None else positive("warmup", warmup, least=0)
-        self.thin = None if thin is None else positive("thin", thin)
         self.latent = latent
-        self.updates = resolve_updates(updates)
-        self._chosen: Any = None
-        self.carry = resolve_carry(carry)
+        self.updates = self._updates or "auto"
+        self.carry = choose_carry(carry)
         self.fingerprint = digest(model)
 
     def init(
@@ -86,15 +81,15 @@ class SequentialSampler:
         """The initial sample: exact draws from the posterior given the first snapshot."""
         check_snapshot(self.model, snapshot)
         start = time.perf_counter()
-        representation, why = resolve_latent(self.latent, self.model, snapshot)
+        representation, why = self._latent.begin(self.model, snapshot.x)
         problem, sites = prepare.initial_problem(self.model, representation, snapshot)
-        setting = self._setting(PaperCarry(), problem)
-        plan = plan_of(self, representation, setting.updates, first=True)
-        sampled = sample_first(key, setting, problem, plan, snapshot.t, progress)
+        recipe = self._recipe(PaperCarry(), problem)
+        plan = plan_of(self._budget, recipe.updates, first=True)
+        sampled = sample_first(key, recipe, problem, plan, snapshot.t, progress)
         windows = np.zeros((plan.chains * plan.draws, 0, len(sites.mask)))
-        sampled, described = _described(setting, sampled, sites.observe, windows)
-        window = prepare.first_window(self.tau, snapshot.t, sites, described.f[:, -1])
-        state = self._state(snapshot, 1, described, window, representation)
+        sampled, draws = _step_draws(self.model, PaperCarry(), sampled, sites.observe, windows)
+        window = prepare.first_window(self.tau, snapshot.t, sites, draws.f[:, -1])
+        state = self._state(snapshot, 1, draws, window, representation)
         return state, self._info(state, sampled, snapshot, start, why)
 
     def step(
@@ -104,28 +99,27 @@ class SequentialSampler:
         check_snapshot(self.model, snapshot)
         check_step(self.model, self.tau, state, snapshot, self.fingerprint)
         start = time.perf_counter()
-        state = follow_latent(self.latent, self.model, state, snapshot)
         key_shuffle, key_sample = jax.random.split(key)
-        sites, window, size = prepare.step_sites(self.model, state, snapshot)
-        previous = _shuffled(key_shuffle, state._replace(window=window))
+        representation, window = self._latent.follow(self.model, state.representation, state.window, snapshot.x)
+        laid_out = representation.step_sites(snapshot.x, window, state.latent.shape[1], self.model.likelihood.pointwise)
+        previous = _shuffled(key_shuffle, state._replace(window=laid_out.window))
         carried = self.carry.summarise(self.model, previous)
-        problem = prepare.step_problem(self.model, state.representation, carried, window, sites, snapshot, size)
-        setting = self._setting(self.carry, problem)
-        plan = plan_of(self, state.representation, setting.updates, first=False)
+        problem = prepare.step_problem(self.model, representation, carried, laid_out, snapshot)
+        recipe = self._recipe(self.carry, problem)
+        plan = plan_of(self._budget, recipe.updates, first=False)
         windows, z = self._conditioning(previous, plan)
-        sampled = sample(key_sample, setting, problem, plan, z, windows, snapshot.t, progress)
+        sampled = sample(key_sample, recipe, problem, plan, z, windows, snapshot.t, progress)
         kept = merge(np.asarray(windows)[:, plan.warmup :])
-        sampled, described = _described(setting, sampled, sites.observe, kept)
-        moved = Window(problem.times[1:], problem.x[1:], problem.mask[1:], described.f[:, 1:])
-        after = self._state(snapshot, state.step + 1, described, moved, state.representation)
+        sampled, draws = _step_draws(self.model, self.carry, sampled, laid_out.sites.observe, kept)
+        moved = Window(problem.times[1:], problem.x[1:], problem.mask[1:], draws.f[:, 1:])
+        after = self._state(snapshot, state.step + 1, draws, moved, representation)
         return after, self._info(after, sampled, snapshot, start, "as before")
 
-    def _setting(self, carry: Any, problem: Problem) -> Setting:
+    def _recipe(self, carry: WindowPrior, problem: Problem) -> Recipe:
         """What is compiled in; which updates ``"auto"`` means is found once."""
-        setting = Setting(self.model, carry, self.updates)
-        if self._chosen is None:
-            self._chosen = choose_updates(self.updates, setting, problem)
-        return setting._replace(updates=self._chosen)
+        if self._used is None:
+            self._used = recipe_of(self.model, carry, self._updates, problem).updates
+        return Recipe(self.model, carry, self._used)
 
     def _info(self, state: SequentialState, sampled: Sampled, snapshot: Snapshot, start: float, why: str) -> Info:
         settings = {
@@ -135,16 +129,16 @@ class SequentialSampler:
             "carry": self.carry.name,
         }
         info = info_of(self.model, sampled, np.asarray(state.latent), [snapshot], state.step, start, settings)
-        extras, remarks = self.carry.report(self.model, state)
-        if hasattr(state.representation, "remark"):
-            centre = self.model.parameters(jnp.asarray(sampled.draws.z.mean(axis=(0, 1))))
-            accuracy, rough = state.representation.remark(self.model.kernel, centre, snapshot.x)
-            extras, remarks = extras | accuracy, remarks + rough
-        return info._replace(extras=info.extras | extras, warnings=(*info.warnings, *remarks))
+        centre = jnp.asarray(sampled.draws.z.mean(axis=(0, 1)))
+        carried, about_carry = self.carry.report(self.model, state)
+        accuracy, about_latent = state.representation.report(self.model, centre, snapshot.x)
+        return info._replace(
+            extras=info.extras | carried | accuracy, warnings=(*info.warnings, *about_carry, *about_latent)
+        )
 
     def _conditioning(self, previous: SequentialState, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
         """What each draw of the chains conditions on, and where they start: warm-up takes the last ones first."""
-        per_draw = np.asarray(self.carry.per_draw(self.model, previous))
+        per_draw = np.asarray(self.carry.window_draws(self.model, previous))
         if len(per_draw) != plan.chains * plan.draws:
             raise SamplerError(f"step: the state has {len(per_draw)} draws, but the sampler draws = {self.draws}")
         windows = per_draw.reshape(plan.chains, plan.draws, *per_draw.shape[1:])
@@ -153,16 +147,14 @@ class SequentialSampler:
         return np.concatenate([warm, windows], axis=1), z
 
     def _state(
-        self, snapshot: Snapshot, step: int, described: Described, window: Window, representation
+        self, snapshot: Snapshot, step: int, draws: StepDraws, window: Window, representation: Latent
     ) -> SequentialState:
-        level = described.level[:, : len(snapshot.x)]
-        parameters = {name: described.parameters[name] for name in self.model.inferred}  # in the model's order
-        return SequentialState(
-            snapshot.t, step, level, parameters, described.z, window, representation, self.fingerprint
-        )
+        level = draws.level[:, : len(snapshot.x)]
+        parameters = {name: draws.parameters[name] for name in self.model.inferred}  # in the model's order
+        return SequentialState(snapshot.t, step, level, parameters, draws.z, window, representation, self.fingerprint)
 
 
-class Described(NamedTuple):
+class StepDraws(NamedTuple):
     """The draws of a step as a user and the next step want them."""
 
     f: Float[Array, "draws B S"]  # of window and present, zero-mean
@@ -171,17 +163,19 @@ class Described(NamedTuple):
     z: Float[Array, "draws d"]
 
 
-def _described(setting: Setting, sampled: Sampled, observe: Any, windows: np.ndarray) -> tuple[Sampled, Described]:
-    """The draws described, in one compiled call; the seconds of its compilation are added to those of ``sampled``."""
+def _step_draws(
+    model: Model, carry: Carry, sampled: Sampled, observe: Observe, windows: np.ndarray
+) -> tuple[Sampled, StepDraws]:
+    """From the chains' draws, in one compiled call, whose seconds of compilation are added to those of ``sampled``."""
     sites, z = merge(sampled.draws.sites), merge(sampled.draws.z)
-    run, seconds = compiled(_describe, setting.model, setting.carry, observe, windows, sites, z)
+    run, seconds = compiled(_natural, model, carry, observe, windows, sites, z)
     return sampled._replace(compile_seconds=sampled.compile_seconds + seconds), run()
 
 
-def _describe(model: Model, carry: Any, observe: Any, windows: Array, sites: Array, z: Array) -> Described:
+def _natural(model: Model, carry: Carry, observe: Observe, windows: Array, sites: Array, z: Array) -> StepDraws:
     mean = model.means(z)
     f = carry.slide(windows, sites, mean)
-    return Described(f, jax.vmap(observe)(f[:, -1]) + mean[:, None], model.natural(z), z)
+    return StepDraws(f, jax.vmap(observe)(f[:, -1]) + mean[:, None], model.natural(z), z)
 
 
 def _shuffled(key: Key[Array, ""], state: SequentialState) -> SequentialState:
@@ -202,7 +196,5 @@ def check_step(model: Model, tau: int, state: SequentialState, snapshot: Snapsho
         raise SamplerError(f"step: the state carries a window of {len(state.window.times)} times, but tau = {tau}")
     if not snapshot.t > state.t:
         raise DataError(f"t = {snapshot.t} is not after the last t = {state.t}")
-    if snapshot.x.shape[1] != state.window.x.shape[2] and not hasattr(state.representation, "axes"):
-        raise DataError(
-            f"Snapshot: x has {snapshot.x.shape[1]} columns, but the last one had {state.window.x.shape[2]}"
-        )
+    if snapshot.x.shape[1] != state.dimension:
+        raise DataError(f"Snapshot: x has {snapshot.x.shape[1]} columns, but the last one had {state.dimension}")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from seqgp.latents.protocol import Latent
+from seqgp.latents.sites import Window
 from seqgp.models.model import Model
 from seqgp.models.types import Array
 from seqgp.sequential.conditioning import Conditioning, conditioning_of
-from seqgp.target.carry import Window
 
 
 class SequentialState(NamedTuple):
@@ -22,7 +23,7 @@ class SequentialState(NamedTuple):
     parameters: dict[str, Array]
     z: Float[Array, "draws d"]
     window: Window
-    representation: Any
+    representation: Latent
     fingerprint: str
 
     @property

@@ -1,31 +1,14 @@
-"""What passes from step to step: the window of the past, the prior that a carry makes of it, and what a carry is."""
+"""What passes from step to step: the prior that a carry makes of the past, and how the sites follow from it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 from jaxtyping import Float
 
+from seqgp.latents.operators import Events
 from seqgp.latents.protocol import Conditional, Root
-from seqgp.models.model import Model
 from seqgp.models.types import Array
-
-if TYPE_CHECKING:
-    from seqgp.sequential.state import SequentialState
-
-
-class Window(NamedTuple):
-    """The last ``tau`` times with their sites, and the draws of the latent there.
-
-    ``f`` is the zero-mean latent: add ``parameters["mean"]`` of the same draw for the level. With the joint carry these
-    are smoothed: every step revises them in the light of its data.
-    """
-
-    times: np.ndarray  # (tau,)
-    x: np.ndarray  # (tau, S, D)
-    mask: np.ndarray  # (tau, S): False where a site is only padding, or the window not yet full
-    f: Float[Array, "draws tau S"]
 
 
 class Carried(NamedTuple):
@@ -33,50 +16,46 @@ class Carried(NamedTuple):
 
     mean: Float[Array, " d"]  # of z
     covariance: Float[Array, "d d"]
-    shared: Any  # what the carry needs besides, the same for every draw
+    window_moments: Any  # what the carry knows of the window, the same for every draw; None where that is nothing
 
 
-class Carry(Protocol):
-    """A way to pass the past on."""
+class Factored(Protocol):
+    """What follows from the kernel's parameters alone: covariances, factored once and reused while these stay."""
 
     @property
-    def name(self) -> str: ...  # noqa: D102
-
-    def summarise(self, model: Model, state: SequentialState) -> Carried:
-        """The prior of the next step from the draws of the last."""
+    def events(self) -> Events:
+        """What happened when they were factored."""
         ...
 
-    def report(self, model: Model, state: SequentialState) -> tuple[dict[str, Any], list[str]]:
-        """What a person wants to know of the carry after a step: numbers, and remarks in plain words."""
-        ...
 
-    def per_draw(self, model: Model, state: SequentialState) -> Float[Array, "draws tau S"]:
-        """What each draw of the next step conditions on."""
-        ...
+class WindowPrior(Protocol):
+    """The part of a carry that the target of a step sees: ``sites = offset + root nu`` with the window before them."""
 
     def size(self, tau: int, sites: int) -> int:
         """The number of sites that a step samples: those of the present, and of the window if it moves."""
         ...
 
-    def given(self, shared: Any, conditional: Conditional, z: Float[Array, " d"]) -> Any:
-        """What the kernel's parameters decide: the prior of the present given the window, and whatever is more."""
+    def prior_at(self, window_moments: Any, conditional: Conditional, z: Float[Array, " d"]) -> Factored:
+        """The prior of the sites at the kernel's parameters in ``z``.
+
+        Args:
+            window_moments: what was carried of the window.
+            conditional: the prior of the present given the window.
+            z: all parameters, of which only those of the kernel may be used.
+        """
         ...
 
     def offset(
         self,
-        shared: Any,
+        window_moments: Any,
         window: Float[Array, "tau S"],
-        given: Any,
+        prior: Any,
         z: Float[Array, " d"],
         mean: Array,
     ) -> Float[Array, " n"]:
-        """The prior mean of the sites."""
+        """The prior mean of the sites, affine in ``z`` and in ``mean``; ``prior`` is what ``prior_at`` gave."""
         ...
 
-    def root(self, shared: Any, given: Any) -> Root:
+    def root(self, window_moments: Any, prior: Any) -> Root:
         """The square root of the prior covariance of the sites."""
-        ...
-
-    def slide(self, window: Float[Array, "draws tau S"], sites: Float[Array, "draws n"], mean: Array) -> Array:
-        """The latents of window and present, ``(draws, tau+1, S)``, after the step (zero-mean)."""
         ...

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
-from seqgp.latents.protocol import Observe
+from seqgp.latents.sites import Observe, pad_rows
 from seqgp.models.likelihoods import Likelihood, Plane, Sums, fill_missing
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
@@ -54,19 +54,6 @@ class Observed(NamedTuple):
         return likelihood.on_span(level, seen, self.y, self.missing, self.context, parameters)
 
 
-def padded_size(model: Model, n: int, previous: int | None) -> int:
-    """How many data points to compile for: the last size while it fits and is not wasteful, else a round one.
-
-    A likelihood that is not pointwise sees all of the latent at once, so nothing may be added to it.
-    """
-    if not model.likelihood.pointwise or previous is None or n == previous:
-        return n
-    if previous // 2 <= n <= previous:
-        return previous
-    step = max(8, 2 ** (int(np.log2(n)) - 2))
-    return -(-n // step) * step
-
-
 def observed_from(model: Model, snapshot: Snapshot, observe: Observe, size: int) -> Observed:
     """The arrays of a snapshot, padded with missing data to ``size`` points."""
     n = len(snapshot.x)
@@ -81,10 +68,3 @@ def observed_from(model: Model, snapshot: Snapshot, observe: Observe, size: int)
     if sums is not None:
         observe, filled, missing = Observe(), filled[:0], missing[:0]
     return Observed(observe, filled, missing, context, sums)
-
-
-def pad_rows(leaf: np.ndarray, n: int, size: int) -> np.ndarray:
-    """The last row repeated, where there is one for each of ``n`` data points."""
-    if leaf.ndim == 0 or leaf.shape[0] != n:
-        return leaf
-    return np.concatenate([leaf, np.repeat(leaf[-1:], size - n, axis=0)])

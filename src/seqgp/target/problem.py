@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from seqgp.mcmc.gaussian import condition
-from seqgp.mcmc.target import Target
+from seqgp.latents.protocol import Latent, Root
+from seqgp.mcmc.gaussian import Block, condition
+from seqgp.models.likelihoods import Plane
 from seqgp.models.model import Model
 from seqgp.models.types import Array
-from seqgp.target.carry import Carried
+from seqgp.target.carry import Carried, Factored, WindowPrior
 from seqgp.target.observed import Observed
 
 
@@ -26,110 +26,120 @@ class Problem(NamedTuple):
     x: Float[Array, "B S D"]
     mask: Bool[Array, "B S"]
     observed: tuple[Observed, ...]  # one per present block
-    representation: Any
+    representation: Latent
 
-
-class Assembly(NamedTuple):
-    """What of a step's target is the same for all draws: computed once, before the chains start."""
-
-    model: Model
-    carry: Any
-    problem: Problem
-    geometry: Any
-    blocks: tuple[Any, Any, Any]
+    @property
+    def tau(self) -> int:
+        """The number of times of the window."""
+        return len(self.times) - len(self.observed)
 
     @property
     def sites(self) -> int:
         """The number of sites of a block."""
-        return self.problem.x.shape[1]
+        return self.x.shape[1]
 
     @property
     def present(self) -> int:
-        """The number of blocks of sites that are seen by data of this step."""
-        return len(self.problem.observed)
+        """The number of sites that the data of this step see: those of all present blocks."""
+        return len(self.observed) * self.sites
+
+
+class StepTarget(NamedTuple):
+    """The target of a step: a :class:`seqgp.mcmc.target.Target`, made once, and then told the window of each draw."""
+
+    model: Model
+    carry: WindowPrior
+    problem: Problem
+    geometry: Any
+    kernel_block: Block | None
+    mean_block: Block | None
+    likelihood_block: Block | None
+    window: Float[Array, "tau S"]
+
+    def given_window(self, window: Float[Array, "tau S"]) -> StepTarget:
+        """The target of a draw that conditions on this window."""
+        return self._replace(window=window)
 
     @property
-    def shared(self) -> Any:
-        """What the carry says of all draws."""
-        return self.problem.carried.shared
+    def mean(self) -> Float[Array, " d"]:
+        """``m_z``."""
+        return jnp.asarray(self.problem.carried.mean)
 
-    def conditional(self, z) -> Any:
+    @property
+    def covariance(self) -> Float[Array, "d d"]:
+        """``K_z``."""
+        return jnp.asarray(self.problem.carried.covariance)
+
+    @property
+    def size(self) -> int:
+        """The number of sites that are sampled: those of the present, and of the window if it moves."""
+        return self.carry.size(self.problem.tau, self.problem.sites) + self.problem.present - self.problem.sites
+
+    def conditional(self, z: Float[Array, " d"]) -> Factored:
         """What the kernel's parameters decide of the latent's prior."""
-        model, latent = self.model, self.problem.representation
-        prior = latent.conditional(model.kernel, self.geometry, model.parameters(z), model.jitter)
-        return self.carry.given(self.shared, prior, z)
+        model, representation = self.model, self.problem.representation
+        prior = representation.conditional(model.kernel, self.geometry, model.parameters(z), model.jitter)
+        return self.carry.prior_at(self.problem.carried.window_moments, prior, z)
 
-    def root(self, conditional) -> Any:
+    def offset(self, conditional: Factored, z: Float[Array, " d"], mean: Array) -> Float[Array, " n"]:
+        """The prior mean of the sites."""
+        return self.carry.offset(self.problem.carried.window_moments, self.window, conditional, z, mean)
+
+    def root(self, conditional: Factored) -> Root:
         """The square root of the prior covariance of the sites."""
-        return self.carry.root(self.shared, conditional)
+        return self.carry.root(self.problem.carried.window_moments, conditional)
 
-    def mean_level(self, z) -> Array:
+    def mean_level(self, z: Float[Array, " d"]) -> Float[Array, ""]:
         """The mean, known or inferred."""
         return self.model.parameters(z)["mean"]
 
-    def log_precision(self, z) -> Array:
+    def log_precision(self, z: Float[Array, " d"]) -> Float[Array, ""]:
         """Of the data's noise, where the likelihood knows it; zero otherwise."""
         return self.model.likelihood.log_precision(self.model.parameters(z))
 
-    def log_likelihood(self, values, z) -> Array:
-        """Of all data of the step, for the level at the sites."""
+    def log_likelihood(self, sites: Float[Array, " n"], z: Float[Array, " d"]) -> Float[Array, ""]:
+        """Of all data of the step, given the zero-mean latent at the sites."""
         parameters = self.model.parameters(z)
-        pairs = zip(self.problem.observed, self._seen(values))
-        terms = [one.log_likelihood(self.model.likelihood, level, parameters) for one, level in pairs]
+        pairs = zip(self.problem.observed, self.present_blocks(sites))
+        terms = [one.log_likelihood(self.model.likelihood, block, parameters) for one, block in pairs]
         return functools.reduce(jnp.add, terms)
 
-    def on_span(self, middle, columns, z) -> Callable:
+    def log_likelihood_on_planes(
+        self, middle: Float[Array, " n"], columns: Float[Array, "n k"], z: Float[Array, " d"]
+    ) -> Plane:
         """The log likelihood on planes through ``middle`` within the span of ``columns``."""
         parameters = self.model.parameters(z)
-        rows = zip(self.problem.observed, self._seen(middle), self._seen(columns))
-        spans = [one.on_span(self.model.likelihood, m, c, parameters) for one, m, c in rows]
+        rows = zip(self.problem.observed, self.present_blocks(middle), self.present_blocks(columns))
+        planes = [one.on_span(self.model.likelihood, m, c, parameters) for one, m, c in rows]
 
         def on_plane(u, v):
-            terms = [span(u, v) for span in spans]
+            terms = [plane(u, v) for plane in planes]
             return lambda c, s: functools.reduce(jnp.add, [term(c, s) for term in terms])
 
         return on_plane
 
-    def _seen(self, values) -> Array:
+    def present_blocks(self, sites: Float[Array, " n *k"]) -> Float[Array, " P S *k"]:
         """The sites that have data, one row a snapshot."""
-        return values[-self.present * self.sites :].reshape(self.present, self.sites, *values.shape[1:])
+        return sites[-self.problem.present :].reshape(-1, self.problem.sites, *sites.shape[1:])
 
 
-def assemble(model: Model, carry: Any, problem: Problem) -> Assembly:
-    """Distances and conditional moments of ``z``, once per step."""
+def target_of(model: Model, carry: WindowPrior, problem: Problem) -> StepTarget:
+    """Distances and conditional moments of ``z``, once per step; the window is zero until it is given."""
     layout = model.layout()
     mean, covariance = jnp.asarray(problem.carried.mean), jnp.asarray(problem.carried.covariance)
 
-    def block(index: np.ndarray):
+    def block(index: np.ndarray) -> Block | None:
         return condition(mean, covariance, index) if len(index) else None
 
-    blocks = (
-        block(layout.kernel),
-        block(layout.mean),
-        block(layout.likelihood),
-    )
-    geometry = problem.representation.geometry(
-        model.kernel, problem.times, problem.x, problem.mask, len(problem.observed)
-    )
-    return Assembly(model, carry, problem, geometry, blocks)
-
-
-def target_of(assembly: Assembly, window: Float[Array, "tau S"]) -> Target:
-    """The target of one draw, whose window is given."""
-    carry, carried = assembly.carry, assembly.problem.carried
-    kernel, level, likelihood = assembly.blocks
-    return Target(
-        mean=jnp.asarray(carried.mean),
-        covariance=jnp.asarray(carried.covariance),
-        kernel=kernel,
-        level=level,
-        likelihood=likelihood,
-        conditional=assembly.conditional,
-        offset=lambda conditional, z, mean: carry.offset(carried.shared, window, conditional, z, mean),
-        root=assembly.root,
-        mean_level=assembly.mean_level,
-        log_likelihood=assembly.log_likelihood,
-        on_span=assembly.on_span,
-        log_precision=assembly.log_precision,
-        size=carry.size(window.shape[0], assembly.sites) + (assembly.present - 1) * assembly.sites,
+    return StepTarget(
+        model=model,
+        carry=carry,
+        problem=problem,
+        geometry=problem.representation.geometry(
+            model.kernel, problem.times, problem.x, problem.mask, len(problem.observed)
+        ),
+        kernel_block=block(layout.kernel),
+        mean_block=block(layout.mean),
+        likelihood_block=block(layout.likelihood),
+        window=jnp.zeros((problem.tau, problem.sites)),
     )

@@ -24,15 +24,18 @@ class Components(NamedTuple):
     sd: Float[Array, " k"]
     rest: Float[Array, ""]  # of no effect where all columns are there
 
-    def apply(self, v):  # noqa: D102
+    def apply(self, v: Float[Array, " p *k"]) -> Float[Array, " p *k"]:
+        """``W diag(sd) v``; with only the leading columns ``W diag(sd) W'v + rest (v − W W'v)``."""
         if self._complete:
             return self.basis @ _scaled(self.sd, v)
         return self.rest * v + self.basis @ _scaled(self.sd - self.rest, self.basis.T @ v)
 
-    def pull(self, v):  # noqa: D102
+    def pull(self, v: Float[Array, " p *k"]) -> Float[Array, " p *k"]:
+        """The transpose of the root times ``v``."""
         return _scaled(self.sd, self.basis.T @ v) if self._complete else self.apply(v)
 
-    def solve(self, v):  # noqa: D102
+    def solve(self, v: Float[Array, " p *k"]) -> Float[Array, " p *k"]:
+        """The inverse of the root times ``v``."""
         along = self.basis.T @ v
         if self._complete:
             return _scaled(1 / self.sd, along)
@@ -54,7 +57,7 @@ def _scaled(scales, v):
     return scales * v if v.ndim == 1 else scales[:, None] * v
 
 
-class Spread(NamedTuple):
+class WindowCovariance(NamedTuple):
     """The covariance of the window's level given ``z``: components whose log sds are linear in ``kappa``."""
 
     basis: Float[Array, "p k"]
@@ -69,7 +72,7 @@ class Spread(NamedTuple):
         return jnp.exp(self.log_sd + jnp.clip(self.slope @ z, self.low, self.high))
 
 
-def spread_of(residual: np.ndarray, mask: np.ndarray, kappa: np.ndarray) -> Spread:
+def window_covariance(residual: np.ndarray, mask: np.ndarray, kappa: np.ndarray) -> WindowCovariance:
     """The covariance of centred draws as a function of ``kappa`` (centred too).
 
     Masked sites are independent, with unit variance.
@@ -97,7 +100,7 @@ def spread_of(residual: np.ndarray, mask: np.ndarray, kappa: np.ndarray) -> Spre
         basis[~mask, vectors.shape[1] :] = np.eye(padding)
         log_sd, low, high = (np.append(values, np.zeros(padding)) for values in (log_sd, low, high))
         slope = np.concatenate([slope, np.zeros((padding, slope.shape[1]))])
-    return Spread(basis, log_sd, slope, low, high, np.sqrt(rest + floor))
+    return WindowCovariance(basis, log_sd, slope, low, high, np.sqrt(rest + floor))
 
 
 def log_variance_slopes(squares: np.ndarray, kappa: np.ndarray, rounds: int = 15) -> np.ndarray:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from seqgp.sequential import spread as spread_
-from seqgp.sequential.spread import Components, oas_intensity, shrinkage_of, spread_of
+from seqgp.sequential import window_covariance as module
+from seqgp.sequential.window_covariance import Components, oas_intensity, shrinkage_of, window_covariance
 
 
 def test_shrinkage_only_where_draws_are_few():
@@ -47,7 +47,7 @@ def spread_errors(n=20_000):
     mask = np.array([True, True, False, True, True])
     padded = np.zeros((n, 5))
     padded[:, mask] = draws
-    spread = spread_of(padded, mask, kappa)
+    spread = window_covariance(padded, mask, kappa)
     errors = []
     for at in (np.zeros(2), np.array([0.5, 0.3]), np.array([-0.5, -0.3])):
         root = np.asarray(Components(spread.basis, spread.sd(at), spread.rest).apply(np.eye(5)))
@@ -64,7 +64,7 @@ def test_the_covariance_follows_the_parameters():
 
 
 def test_mutant_one_covariance_for_all_parameters(monkeypatch):
-    monkeypatch.setattr(spread_, "log_variance_slopes", lambda squares, kappa: np.zeros((squares.shape[1], 2)))
+    monkeypatch.setattr(module, "log_variance_slopes", lambda squares, kappa: np.zeros((squares.shape[1], 2)))
     assert spread_errors() > 20
 
 
@@ -72,7 +72,7 @@ def test_few_draws_make_little_of_nothing():
     """Draws that do not depend on the parameters, fewer than sites: covariances hardly follow."""
     rng = np.random.default_rng(5)
     draws = rng.normal(size=(15, 20))
-    spread = spread_of(draws, np.ones(20, bool), rng.normal(size=(15, 6)))
+    spread = window_covariance(draws, np.ones(20, bool), rng.normal(size=(15, 6)))
     assert shrinkage_of(draws) > 0.5
     assert np.isfinite(spread.log_sd).all()
     assert max(np.abs(spread.low).max(), np.abs(spread.high).max()) < 0.7
@@ -81,7 +81,7 @@ def test_few_draws_make_little_of_nothing():
 def test_beyond_the_draws_the_covariance_stays():
     rng = np.random.default_rng(6)
     kappa = rng.normal(size=(500, 1))
-    spread = spread_of(np.exp(kappa) * rng.normal(size=(500, 1)), np.ones(1, bool), kappa)
+    spread = window_covariance(np.exp(kappa) * rng.normal(size=(500, 1)), np.ones(1, bool), kappa)
     np.testing.assert_allclose(spread.sd(np.array([50.0])), spread.sd(np.array([kappa.max()])))
 
 
@@ -93,14 +93,14 @@ def test_a_large_window_keeps_its_leading_components(monkeypatch):
     mask, kappa = np.ones(30, bool), np.zeros((400, 0))
 
     def covariance():
-        spread = spread_of(draws, mask, kappa)
+        spread = window_covariance(draws, mask, kappa)
         root = np.asarray(Components(spread.basis, spread.sd(np.zeros(0)), spread.rest).apply(np.eye(30)))
         return root @ root.T
 
     whole = covariance()
     np.testing.assert_allclose(whole, np.cov(draws, rowvar=False), atol=1e-6)
-    monkeypatch.setattr(spread_, "LOW_RANK_ABOVE", 20)
-    monkeypatch.setattr(spread_, "RANK", 3)
+    monkeypatch.setattr(module, "LOW_RANK_ABOVE", 20)
+    monkeypatch.setattr(module, "RANK", 3)
     found = covariance()
     assert np.abs(found - whole).max() < 0.01
     np.testing.assert_allclose(np.trace(found), np.trace(whole), rtol=1e-4)

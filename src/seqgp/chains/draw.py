@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Key
 
-from seqgp.chains import chains as chains_
-from seqgp.chains.chains import Chains, Draws, Plan, Setting
+from seqgp.chains.advance import CANDIDATES, Chains, Draws, Recipe, advance, rebase, start
 from seqgp.chains.diagnostics import diagnose, remarks
-from seqgp.chains.tuning import Tuned, retune, tune
+from seqgp.chains.exploration import StepExploration
+from seqgp.chains.plan import Plan
 from seqgp.mcmc.elliptical import SliceInfo
-from seqgp.mcmc.informed import Informed
+from seqgp.mcmc.updates import Exploration, Tuned, WarmUp
 from seqgp.models.errors import SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.models.types import Array
 from seqgp.samplers.info import Info, UpdateInfo
+from seqgp.samplers.protocol import Progress
 from seqgp.target.problem import Problem
-
-Progress = Callable[[float], None]
-STAGES = (0.2, 0.5, 1.0)  # of the warm-up of informed updates
 
 
 class Sampled(NamedTuple):
@@ -41,7 +39,7 @@ class Sampled(NamedTuple):
 
 def sample(
     key: Key[Array, ""],
-    setting: Setting,
+    recipe: Recipe,
     problem: Problem,
     plan: Plan,
     z: np.ndarray,
@@ -50,46 +48,48 @@ def sample(
     progress: Progress | None,
 ) -> Sampled:
     """Start the chains at ``z`` (at first, from its prior), warm up, and draw once per window."""
-    key_begin, key_warm, key_draw = jax.random.split(key, 3)
+    key_start, key_warm, key_draw = jax.random.split(key, 3)
     report = _reporter(progress, plan)
-    tuned = tune(setting, problem, windows.mean(axis=(0, 1)))
-    chains = chains_.begin(key_begin, tuned.setting, problem, plan, tuned.tuning, z, windows[:, 0])
+    exploration = StepExploration(recipe.model, recipe.carry, problem, windows.mean(axis=(0, 1)))
+    tuned = recipe.updates.tune(exploration)
+    chains = start(key_start, recipe._replace(updates=tuned.updates), problem, plan, tuned.tuning, z, windows[:, 0])
     _check_start(chains, t)
     if plan.warmup:
-        chains, tuned = _warm_up(key_warm, chains, tuned, problem, windows, report)
-    start, compiled = time.perf_counter(), chains.compile_seconds
-    chains, draws, counts = chains_.advance(key_draw, chains, tuned.tuning, windows[:, plan.warmup :], report)
-    drawing = time.perf_counter() - start - (chains.compile_seconds - compiled)
-    seconds = chains.compile_seconds + tuned.compile_seconds
-    return Sampled(draws, counts, plan, seconds, drawing, tuned.setting.updates.name, tuned.remarks)
+        chains, tuned = _warm_up(key_warm, chains, tuned, exploration, windows, report)
+    began, compiled_before = time.perf_counter(), chains.compile_seconds
+    chains, draws, counts = advance(key_draw, chains, tuned.tuning, windows[:, plan.warmup :], report)
+    drawing = time.perf_counter() - began - (chains.compile_seconds - compiled_before)
+    seconds = chains.compile_seconds + exploration.compile_seconds
+    return Sampled(draws, counts, plan, seconds, drawing, tuned.updates.name, tuned.remarks)
 
 
 def _warm_up(
-    key: Key[Array, ""], chains: Chains, tuned: Tuned, problem: Problem, windows: np.ndarray, report
+    key: Key[Array, ""], chains: Chains, tuned: Tuned, exploration: Exploration, windows: np.ndarray, report
 ) -> tuple[Chains, Tuned]:
     """The sweeps that are dropped. What is frozen is found anew after each stage, nearer to where the posterior is."""
-    plan, updates = chains.plan, tuned.setting.updates
-    staged = isinstance(updates, Informed) and (plan.first or updates.adapt > 0)
+    plan, updates = chains.plan, tuned.updates
+    stages = updates.schedule(plan.first).stages
     pieces = plan.warmup // plan.piece
-    ends = sorted({max(1, round(share * pieces)) for share in (STAGES if staged else (1.0,))})
-    start = 0
+    ends = sorted({max(1, round(share * pieces)) for share in stages or (1.0,)})
+    begin = 0
     for stage, end in enumerate(plan.piece * e for e in ends):
-        key_stage = jax.random.fold_in(key, stage) if staged else key
-        chains, warm, _ = chains_.advance(key_stage, chains, tuned.tuning, windows[:, start:end], report)
-        if plan.first or staged:
-            tuned = retune(tuned, problem, warm, windows.mean(axis=(0, 1)), settled=end == plan.warmup)
-            chains = chains_.rebase(chains, tuned.tuning, windows[:, end])
-        start = end
+        key_stage = jax.random.fold_in(key, stage) if len(stages) > 1 else key
+        chains, warm, _ = advance(key_stage, chains, tuned.tuning, windows[:, begin:end], report)
+        if stages:
+            shown = WarmUp(np.asarray(warm.z), np.asarray(warm.sites), last=end == plan.warmup)
+            tuned = tuned._replace(tuning=updates.retune(exploration, tuned.tuning, shown))
+            chains = rebase(chains, tuned.tuning, windows[:, end])
+        begin = end
     return chains, tuned
 
 
 def sample_first(
-    key: Key[Array, ""], setting: Setting, problem: Problem, plan: Plan, t: float, progress: Progress | None
+    key: Key[Array, ""], recipe: Recipe, problem: Problem, plan: Plan, t: float, progress: Progress | None
 ) -> Sampled:
     """Sample a problem without a window, from the prior of ``z``."""
     windows = np.zeros((plan.chains, plan.warmup + plan.draws, 0, problem.x.shape[1]))
-    z = np.full((plan.chains, len(setting.model.names)), np.nan)
-    return sample(key, setting, problem, plan, z, windows, t, progress)
+    z = np.full((plan.chains, len(recipe.model.names)), np.nan)
+    return sample(key, recipe, problem, plan, z, windows, t, progress)
 
 
 def info_of(
@@ -141,11 +141,11 @@ def merge(values: np.ndarray) -> np.ndarray:
 
 
 def _check_start(chains: Chains, t: float) -> None:
-    found = np.concatenate([np.asarray(group.log_likelihood) for group in chains.groups])
+    found = np.concatenate([np.asarray(position.log_likelihood)[None] for position in chains.positions])
     if not np.isfinite(found).all():
         what = "NaN or -inf" if np.all(found < 0) else "+inf"
         raise SamplerError(
-            f"likelihood returned {what} at the start of step t = {t}: none of {chains_.CANDIDATES} draws "
+            f"likelihood returned {what} at the start of step t = {t}: none of {CANDIDATES} draws "
             "from the prior gives the data a finite density; check the data, the likelihood's support and the priors"
         )
 

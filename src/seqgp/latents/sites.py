@@ -1,0 +1,96 @@
+"""Where the latent lives: sites at one time, sites over the window, and how both are padded."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from seqgp.models.types import Array
+
+
+class Observe(NamedTuple):
+    """From the sites to the data: a choice of sites, or interpolation from them."""
+
+    index: np.ndarray | None = None  # pyright: ignore[reportIncompatibleMethodOverride]
+    weights: np.ndarray | None = None
+
+    def __call__(self, sites: Float[Array, " S"]) -> Float[Array, " N"]:
+        """The latent at the data: ``sites[index]``, or ``weights @ sites``."""
+        if self.weights is not None:
+            return self.weights @ sites
+        return sites if self.index is None else sites[self.index]
+
+
+class Sites(NamedTuple):
+    """Where the latent lives at one time, and how the data see it."""
+
+    x: np.ndarray  # (S, D)
+    mask: np.ndarray  # (S,): False where a site is only padding
+    observe: Observe
+
+
+class Window(NamedTuple):
+    """The last ``tau`` times with their sites, and the draws of the latent there.
+
+    ``f`` is the zero-mean latent: add ``parameters["mean"]`` of the same draw for the level. With the joint carry these
+    are smoothed: every step revises them in the light of its data.
+    """
+
+    times: np.ndarray  # (tau,)
+    x: np.ndarray  # (tau, S, D)
+    mask: np.ndarray  # (tau, S): False where a site is only padding, or the window not yet full
+    f: Float[Array, "draws tau S"]
+
+
+class StepSites(NamedTuple):
+    """The sites of a step: those of the present, and the window with the same number of them at each time."""
+
+    sites: Sites
+    window: Window
+    data: int  # how many data points the step is compiled for: those there are, and padding
+
+
+def padded_size(pointwise: bool, n: int, previous: int | None) -> int:
+    """How many data points to compile for: the last size while it fits and is not wasteful, else a round one.
+
+    A likelihood that is not pointwise sees all of the latent at once, so nothing may be added to it.
+    """
+    if not pointwise or previous is None or n == previous:
+        return n
+    if previous // 2 <= n <= previous:
+        return previous
+    step = max(8, 2 ** (int(np.log2(n)) - 2))
+    return -(-n // step) * step
+
+
+def pad_rows(leaf: np.ndarray, n: int, size: int) -> np.ndarray:
+    """The last row repeated, where there is one for each of ``n`` data points."""
+    if leaf.ndim == 0 or leaf.shape[0] != n:
+        return leaf
+    return np.concatenate([leaf, np.repeat(leaf[-1:], size - n, axis=0)])
+
+
+def widen_sites(sites: Sites, size: int) -> Sites:
+    """Sites padded beyond the data, which then choose their own among them."""
+    n = len(sites.mask)
+    if size == n:
+        return sites
+    return Sites(pad_rows(sites.x, n, size), np.arange(size) < n, sites.observe._replace(index=np.arange(n)))
+
+
+def widen_window(window: Window, slots: int) -> Window:
+    """The window with more (masked) sites per time; or fewer, where those dropped were only padding."""
+    have = window.x.shape[1]
+    if slots == have:
+        return window
+    if slots < have:
+        return window._replace(x=window.x[:, :slots], mask=window.mask[:, :slots], f=window.f[:, :, :slots])
+    extra = slots - have
+    return window._replace(
+        x=np.pad(window.x, ((0, 0), (0, extra), (0, 0))),
+        mask=np.pad(window.mask, ((0, 0), (0, extra))),
+        f=jnp.pad(window.f, ((0, 0), (0, 0), (0, extra))),
+    )
