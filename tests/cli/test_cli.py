@@ -1,12 +1,7 @@
 """The commands, from a table to a run, and back out of it."""
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pandas as pd
@@ -126,31 +121,6 @@ def test_dates_are_counted_from_the_first(seqgp_, tmp_path):
     (tmp_path / "more.csv").write_text(rows([9]).replace("\n9,", "\n2024-03-02T12:00:00,"))
     assert seqgp_("update", tmp_path / "run", tmp_path / "more.csv")[0] == 0
     assert seqgp.Store(tmp_path / "run").times == [0.0, 2.0, 3.5]
-
-
-def test_watch_takes_whole_files_until_stopped(run, tmp_path):
-    inbox = tmp_path / "in box"
-    inbox.mkdir()
-    (inbox / "old.csv").write_text(rows([1, 2]))  # seen: left out
-    (inbox / "bad.csv").write_text("a,b\n1,2\n")
-    (inbox / "later.csv.part").write_text(rows([9]))
-    command = [sys.executable, "-m", "seqgp.cli", "watch", str(run), str(inbox), "--interval", "0.2", "--json"]
-    watching = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
-    )
-    try:
-        assert watching.stdout is not None
-        assert "no column 't'" in json.loads(watching.stdout.readline())["error"]
-        (inbox / "new.csv").write_text(rows([3]))
-        assert json.loads(watching.stdout.readline())["t"] == 3.0
-        time.sleep(0.5)
-        watching.send_signal(signal.SIGTERM)
-        assert json.loads(watching.stdout.readline()) == {"stopped": True, "steps": 4, "t": 3.0}
-        assert watching.wait(20) == 0
-    finally:
-        watching.kill()
-        watching.wait()
-    assert seqgp.Store(run).check() == []
 
 
 def test_demo(seqgp_, tmp_path):

@@ -33,7 +33,18 @@ TABLES = {  # content of table.csv: what the line must say
     "column names in capitals": (GOOD.replace("t,x1,x2,y", "T,X1,X2,Y"), "no column 't'"),
     "semicolons": (GOOD.replace(",", ";"), "no column 't'"),
     "tabs": (GOOD.replace(",", "\t"), "no column 't'"),
-    "the same column twice": (GOOD.replace("x1,x2", "x1,x1"), "no column 'x2'"),
+    "the same column twice": (GOOD.replace("x1,x2", "x1,x1"), "two columns are called 'x1'"),
+    "another column twice": (GOOD.replace("station", "y"), "two columns are called 'y'"),
+    "semicolons and decimal commas": (GOOD.replace(",", ";").replace(".", ","), "separated by semicolons"),
+    "a blank line before the mistake": (table(*LINES[:2], "", "  ", "0,west,0.7,1,S2"), "row 5, column 'x1'"),
+    "blank lines before the header": ("\n\n" + with_row("0,west,0.7,1,S2"), "row 6, column 'x1'"),
+    "dates with and without a zone": (
+        GOOD.replace("\n0,", "\n2024-02-02T00:00:00+01:00,").replace("\n1,", "\n2024-02-03T00:00:00,"),
+        "row 6, column 't': dates with and without a time zone",
+    ),
+    "a year beyond all": (GOOD.replace("\n0,", "\n2024-02-02,").replace("\n1,", "\n99999-02-03,"), "column 't'"),
+    "a number of 500 digits": (with_row(f"0,{'9' * 500},0.7,1,S2"), "row 4, column 'x1': the number is infinite"),
+    "data beyond squaring": (with_row("0,0.4,0.7,1e150,S2"), "1e+150"),
     "text in y": (with_row("0,0.4,0.7,much,S2"), "row 4, column 'y': 'much' is not a number"),
     "text in x1": (with_row("0,west,0.7,1,S2"), "row 4, column 'x1': 'west'"),
     "text in x2": (with_row("0,0.4,north,1,S2"), "row 4, column 'x2'"),
@@ -131,6 +142,25 @@ CONFIGS = {  # content of config.toml: what the line must say
     "too many lengthscales": (change("high = 3 }, 1.0]", "high = 3 }, 1.0, 2.0]"), "has 3 lengthscales"),
     "a negative lengthscale": (change("high = 3 }, 1.0]", "high = 3 }, -1.0]"), "-1.0 is not positive"),
     "alpha for a wrong kernel": (change("high = 3 }, 1.0]", "high = 3 }, 1.0]\nalpha = 1.0"), "has no alpha"),
+    "draws beyond all": (change("draws = 20", "draws = 10000000000"), "line 25: sampler.draws: "),
+    "draws as a float": (change("draws = 20", "draws = 1e10"), "line 25: sampler.draws: "),
+    "rubbish as origin": (
+        change('value = "y"', 'value = "y"\norigin = "soon"'),
+        "line 6: data.origin: 'soon' is not a date",
+    ),
+    "a seed above 64 bits": (change("seed = 3", "seed = 99999999999999999999"), "line 34: run.seed: "),
+    "NUL in the file": (change('"table.csv"', '"table\\u0000.csv"'), "line 2: data.file: not a path"),
+    "NUL in the folder": (change('"run"', '"run\\u0000"'), "line 33: run.folder: not a path"),
+    "deep nesting": (change(SCALE, "scale = " + "[" * 3000 + "]" * 3000), "config.toml"),
+    "a prior of negative scales": (change(SCALE, "scale = { low = -1, high = 2 }"), "scale"),
+    "a prior of negative noise": (
+        change(NOISE, 'noise = { distribution = "Normal", loc = 0.0, scale = 1.0 }'),
+        "noise",
+    ),
+    "a prior of negative lengthscales": (
+        change("lengthscale = { low = 0, high = 3 }", "lengthscale = { low = -2, high = 3 }"),
+        "lengthscale",
+    ),
     "an unknown unit": (change('value = "y"', 'value = "y"\nunit = "moons"'), "line 6: data.unit: "),
 }
 
@@ -235,9 +265,35 @@ def _binary_configuration(place):
     (place / "config.toml").write_bytes(b"\xff\xfe\0\1")
 
 
+def _pipe(place):
+    (place / "table.csv").unlink()
+    os.mkfifo(place / "table.csv")
+
+
+def _endless(place):
+    (place / "table.csv").unlink()
+    (place / "table.csv").symlink_to("/dev/zero")
+
+
+def _loop(place):
+    (place / "table.csv").unlink()
+    (place / "table.csv").symlink_to(place / "other.csv")
+    (place / "other.csv").symlink_to(place / "table.csv")
+
+
+def _durations(place):
+    (place / "config.toml").write_text(change("table.csv", "table.parquet"))
+    frame = pd.read_csv(place / "table.csv")
+    frame.assign(t=pd.to_timedelta(frame.t, unit="D")).to_parquet(place / "table.parquet")
+
+
 @pytest.mark.parametrize(
     "spoil, phrase",
     [
+        (_pipe, "table.csv: cannot be read (not a regular file)"),
+        (_endless, "table.csv: cannot be read (not a regular file)"),
+        (_loop, "table.csv: cannot be read (Too many levels of symbolic links)"),
+        (_durations, "column 't' holds timedelta64"),
         (_bytes, "table.csv"),
         (_zeros, "table.csv"),
         (_latin, "not a text file in UTF-8"),
@@ -262,6 +318,9 @@ def test_other_files_for_fit(seqgp_, place, spoil, phrase):
 @pytest.mark.parametrize(
     "command, phrase",
     [
+        (["fit", "{place}/config.toml", "--seed", str(2**64)], "--seed"),
+        (["predict", "{run}", "{place}/table.csv", "-o", "{place}/out.csv", "--time", "inf"], "not one finite"),
+        (["predict", "{run}", "{place}/table.csv", "-o", "{place}/out.csv", "--time", "nan"], "not one finite"),
         (["fit"], "Missing argument 'CONFIG.toml'"),
         (["fit", "{place}"], "a folder, not a configuration"),
         (["fit", "{place}/nothing.toml"], "no such file"),

@@ -18,6 +18,7 @@ from seqgp.mcmc.target import Position, position_at
 from seqgp.mcmc.updates import Updates
 from seqgp.models.model import Model
 from seqgp.models.types import Array
+from seqgp.runtime import stopping
 from seqgp.runtime.engine import compiled, in_threads, prepared
 from seqgp.target.carry import WindowPrior
 from seqgp.target.problem import Problem, target_of
@@ -167,6 +168,7 @@ def advance(
     def run_chain(chain: int):
         position, parts, run = chains.positions[chain], [], None
         for i in range(pieces):
+            stopping.check()
             inputs = keys[chain, i], position, windows[chain, i * plan.piece : (i + 1) * plan.piece]
             if run is None:
                 run, spent = prepared(_advance, (chains.recipe, chains.problem, tuning, plan), inputs)

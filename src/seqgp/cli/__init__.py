@@ -15,6 +15,8 @@ def main(arguments: list[str] | None = None) -> None:
     except MissingExtra as error:
         print(f"seqgp: {error}", file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:  # in the first moments, before anyone listens
+        sys.exit(130)
     run(arguments)
 
 

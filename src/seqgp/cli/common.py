@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import math
+import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +29,7 @@ FINE, FAILED, MISTAKE, DAMAGED, INTERRUPTED = 0, 1, 2, 3, 130
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-Seed = Annotated[int | None, typer.Option("--seed", min=0, help="The seed of the random numbers.")]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="The seed of the random numbers.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
 
 
@@ -33,34 +37,68 @@ class Mistake(SeqgpError):
     """Something that the user asked for and that cannot be done."""
 
 
-def command(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A command: computes in double precision, and ends with one line and an exit code where something is wrong."""
+GOES_ON = "every finished step is kept, and the same command goes on"
+
+
+def command(function: Callable[..., Any] | None = None, *, stopped: str | Callable[..., str] | None = None) -> Any:
+    """A command: computes in double precision, and ends with one line and an exit code where something is wrong.
+
+    Args:
+        function: what it does.
+        stopped: for one that samples, what is true after it was stopped (or a function of its arguments that says
+            so): signals are then heard between two pieces of work, not in the middle of one.
+    """
+    if function is None:
+        return functools.partial(command, stopped=stopped)
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        as_json, debug = kwargs.get("json", False), kwargs.get("debug", False)
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), _signals(stopped is not None):
                 warnings.showwarning = _show_warning
                 _prepare()
                 return function(*args, **kwargs)
         except (SeqgpError, OSError, MemoryError) as error:
-            if kwargs.get("debug"):
+            if debug:
                 raise
-            _complain(_line(error), kwargs.get("json", False))
+            _complain(_line(error), as_json)
             raise typer.Exit(DAMAGED if isinstance(error, DamagedError) else MISTAKE) from None
-        except KeyboardInterrupt:
-            _complain("interrupted; every finished step is kept, and the same command goes on", False)
-            raise typer.Exit(INTERRUPTED) from None
+        except KeyboardInterrupt as error:
+            after = "nothing was half-written" if stopped is None else stopped
+            _complain(f"stopped; {after if isinstance(after, str) else after(*args, **kwargs)}", False)
+            raise typer.Exit(128 + getattr(error, "number", signal.SIGINT)) from None
         except typer.Exit:
             raise
         except Exception as error:
-            if kwargs.get("debug"):
+            if debug:
                 raise
             what = f"{type(error).__name__}: {_line(error)}; this is a fault of seqgp: --debug shows where"
-            _complain(what, kwargs.get("json", False))
+            _complain(what, as_json)
             raise typer.Exit(FAILED) from None
 
     return wrapped
+
+
+@contextlib.contextmanager
+def _signals(flagged: bool) -> Iterator[None]:
+    """While a command runs: a flag for one that samples, else an exception as everywhere in Python."""
+    if flagged:
+        from seqgp.runtime.stopping import stoppable
+
+        with stoppable():
+            yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is threading.main_thread() and before is end_at_once:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+
+
+def end_at_once(number: int, frame: Any) -> None:
+    """Before a command begins, while modules are imported, there is nothing to finish."""
+    os.write(2, b"seqgp: interrupted before anything was done\n")
+    os._exit(128 + number)
 
 
 def _prepare() -> None:
@@ -80,14 +118,14 @@ def open_run(folder: Path) -> Store:
     from seqgp.io.store import Store
 
     store = Store(folder)
-    store.latest()
+    store.latest().verify()  # damage is found out now, not when the first new data arrive
     return store
 
 
 def show(result: dict[str, Any], as_json: bool, text: Callable[[Console], None]) -> None:
     """A result for people or for machines."""
     if as_json:
-        print(json.dumps(_plain(result), allow_nan=False, ensure_ascii=False))
+        print(json.dumps(_plain(result), allow_nan=False, ensure_ascii=False), flush=True)
     else:
         text(console())
 
@@ -119,13 +157,19 @@ def _plain(value: Any) -> Any:
         return _plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    return str(value) if isinstance(value, Path) else value
+    return shown(value) if isinstance(value, (str, Path)) else value
+
+
+def shown(text: Any) -> str:
+    """Text that may hold the name of a file, as it can be printed: bytes and control characters are spelled out."""
+    printable = (c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in str(text))
+    return "".join(printable).encode("utf-8", "backslashreplace").decode()
 
 
 def _line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split()) or type(error).__name__
+        return shown(f"{error.filename}: {error.strerror}")
+    return shown(" ".join(str(error).split())) or type(error).__name__
 
 
 def _complain(text: str, as_json: bool) -> None:

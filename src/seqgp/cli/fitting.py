@@ -1,30 +1,32 @@
-"""Commands that sample: ``fit``, ``update`` and ``watch``."""
+"""Commands that sample: ``fit`` and ``update``."""
 
 from __future__ import annotations
 
-import signal
-import time
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import jax
 import typer
 
-from seqgp.cli.common import Debug, Json, Mistake, RunFolder, Seed, command, console, open_run, show
+from seqgp.cli.common import GOES_ON, Debug, Json, Mistake, RunFolder, Seed, command, open_run, show
 from seqgp.io.configuration import Configuration, ConfigurationError, read_configuration
-from seqgp.io.errors import TableError
+from seqgp.io.errors import DamagedError, TableError
+from seqgp.io.left import leave_out
+from seqgp.io.manifest import REMEDY
 from seqgp.io.run import Run, run
+from seqgp.io.seen import Seen
 from seqgp.io.store import Store
-from seqgp.io.tables import READERS, Columns, Labelled, first_date, snapshots_from
+from seqgp.io.tables import Columns, Labelled, first_date, snapshots_from
+from seqgp.latents.grid import Grid, SharedGrid
 from seqgp.models.errors import SeqgpError
 from seqgp.samplers.checks import check_snapshot
 from seqgp.samplers.remarks import add_up, headline
 
 FEWEST_ROWS = 2
-PARTS = (".part", ".partial", ".tmp", ".crdownload")
 
 
-@command
+@command(stopped=GOES_ON)
 def fit(
     config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="A configuration; `seqgp new` writes one.")],
     seed: Seed = None,
@@ -41,8 +43,7 @@ def fit(
     if sum(len(snapshot.x) for snapshot in snapshots) < FEWEST_ROWS:
         raise TableError(f"{configuration.data.file}: one row only; a latent function needs at least {FEWEST_ROWS}")
     sampler = configuration.build()
-    for snapshot in snapshots:
-        _check(configuration.data.file, sampler.model, snapshot)
+    check_snapshots(configuration.data.file, sampler, snapshots)
     result = run(
         sampler,
         snapshots,
@@ -51,59 +52,29 @@ def fit(
         store=configuration.run.folder,
         configuration=configuration.model_dump(mode="json"),
     )
-    _report(result, json, whole=True)
+    report_run(result, json, whole=True)
 
 
-@command
+@command(stopped=GOES_ON)
 def update(
     folder: RunFolder,
     table: Annotated[Path, typer.Argument(metavar="MORE.csv", help="A table with the same columns, and later times.")],
-    skip_seen: Annotated[bool, typer.Option("--skip-seen", help="Leave out times that the run has seen.")] = False,
+    skip_seen: Annotated[
+        bool, typer.Option("--skip-seen", help="Leave out times that the run has seen with the same values.")
+    ] = False,
+    revise: Annotated[
+        bool,
+        typer.Option(
+            "--revise", help="As --skip-seen; late times, and new values of seen ones, are named and left out."
+        ),
+    ] = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Add one or more later times to a run."""
     store = open_run(folder)
-    snapshots = _later(store, table, configuration_of(store).data.columns(), skip_seen)
-    _report(_extend(store, snapshots), json)
-
-
-@command
-def watch(
-    folder: RunFolder,
-    inbox: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where new tables arrive.")],
-    interval: Annotated[float, typer.Option(min=0.05, help="Seconds between two looks.")] = 5.0,
-    json: Json = False,
-    debug: Debug = False,
-) -> None:
-    """Take new tables as they arrive in a folder, until stopped by a signal (Ctrl-C, or SIGTERM).
-
-    A file is taken when it is whole: when neither its size nor its time has changed between two looks. One that cannot
-    be used is named once, and left alone.
-    """
-    store = open_run(folder)
-    columns = configuration_of(store).data.columns()
-    if not inbox.is_dir():
-        raise Mistake(f"{inbox}: not a folder; give the one where new tables arrive")
-    signal.signal(signal.SIGTERM, _stop)
-    known: dict[Path, tuple[int, int]] = {}
-    seen_before: dict[Path, tuple[int, int]] = {}
-    try:
-        while True:
-            now = _files(inbox)
-            for path, mark in now.items():
-                if known.get(path) != mark and seen_before.get(path) == mark:
-                    known[path] = mark
-                    _take(store, path, columns, json)
-            seen_before = now
-            time.sleep(interval)
-    except (KeyboardInterrupt, _Stopped):
-        last = store.latest()
-        show(
-            {"stopped": True, "steps": len(store), "t": last.t},
-            json,
-            lambda out: out.print(f"stopped; the run is whole up to step {last.number} (t = {last.t:g})"),
-        )
+    snapshots = _new_ones(store, table, columns_of(store), skip_seen or revise, revise)
+    report_run(extend(store, snapshots), json, added=len(snapshots))
 
 
 def configuration_of(store: Store) -> Configuration:
@@ -111,14 +82,29 @@ def configuration_of(store: Store) -> Configuration:
     content = store.manifest.configuration
     if content is None or "data" not in content:
         raise Mistake(f"{store.path}: the run was made in Python, not by `seqgp fit`; go on with it there")
-    return Configuration.model_validate(content)
+    try:
+        return Configuration.model_validate(content)
+    except ValueError as error:
+        why = " ".join(str(error).split())[:160]
+        raise DamagedError(f"{store.path}: its configuration cannot be read ({why}); {REMEDY}") from error
+
+
+def columns_of(store: Store) -> Columns:
+    """The columns of the run's tables; times are dates if, and only if, those of its first table were."""
+    data = configuration_of(store).data
+    return data.columns()._replace(dates=data.origin is not None)
 
 
 def _resolved(config: Path, configuration: Configuration, seed: int | None) -> Configuration:
     """Paths relative to the configuration's folder, the seed of the command line, and dates counted from the first."""
     data, section = configuration.data, configuration.run
     file = str(config.parent / data.file)
-    origin = data.origin if data.origin is not None else first_date(file, data.time)
+    stored = Store(config.parent / section.folder)
+    origin = data.origin
+    if origin is None and stored.exists and len(stored):  # the first date of a table may change, that of a run may not
+        origin = ((stored.manifest.configuration or {}).get("data") or {}).get("origin")
+    if origin is None:
+        origin = first_date(file, data.time)
     return configuration.model_copy(
         update={
             "data": data.model_copy(update={"file": file, "origin": origin}),
@@ -140,31 +126,75 @@ def _check(file: str | Path, model: Any, snapshot: Labelled) -> None:
         raise ConfigurationError(f"{file}: t = {snapshot.t:g}: {error}") from error
 
 
-def _later(store: Store, table: Path, columns: Columns, skip_seen: bool) -> list[Labelled]:
-    snapshots = snapshots_from(table, columns)
-    last = store.latest().t
-    seen = [snapshot for snapshot in snapshots if snapshot.t <= last]
-    if seen and not skip_seen:
+def check_snapshots(file: str | Path, sampler: Any, snapshots: list[Labelled], held: Any = None) -> None:
+    """Snapshots that model or sampler cannot take are refused before anything is sampled or written.
+
+    Args:
+        file: where they stand.
+        sampler: the sampler of the run.
+        snapshots: the snapshots.
+        held: the representation of a run that goes on; by default that of the first snapshot.
+    """
+    for snapshot in snapshots:
+        _check(file, sampler.model, snapshot)
+    if not snapshots or not isinstance(getattr(sampler, "latent", None), Grid):
+        return
+    grid = held if isinstance(held, SharedGrid) else sampler.latent.resolve(sampler.model.kernel, snapshots[0].x)
+    for snapshot in snapshots:
+        if not grid.accepts(snapshot.x):
+            raise ConfigurationError(
+                f"{file}: {snapshot.rows(file)} (t = {snapshot.t:g}): the inputs are not those of the first time, as "
+                'latent = "grid" needs; use "auto", "dense" or "knots"'
+            )
+
+
+def held_by(store: Store) -> Any:
+    """The representation of the latent that a run goes on with; not every sampler has one."""
+    return getattr(store.latest().state, "representation", None)
+
+
+def sort_out(seen: Seen, file: Path, snapshots: list[Labelled]) -> tuple[list[Labelled], list[str]]:
+    """The snapshots that are new, and what is to be said of those that are neither new nor known."""
+    new, refused = [], []
+    for snapshot in snapshots:
+        found = seen.compare(snapshot)
+        if found.refused:
+            refused.append(f"{snapshot.rows(file)}: {found.why}")
+        elif found.later:
+            new.append(snapshot)
+    return new, refused
+
+
+def _new_ones(store: Store, table: Path, columns: Columns, skip_seen: bool, revise: bool) -> list[Labelled]:
+    snapshots, seen = snapshots_from(table, columns), Seen(store)
+    new, refused = sort_out(seen, table, snapshots)
+    if len(new) < len(snapshots) and not skip_seen:
         raise Mistake(
-            f"{table}: t = {seen[0].t:g} is not after the last time of the run, {last:g}; leave out what was seen, or "
-            "--skip-seen"
+            f"{table}: t = {snapshots[0].t:g} is not after the last time of the run, {seen.last:g}; leave out what was "
+            "seen, or --skip-seen"
         )
-    later = snapshots[len(seen) :]
-    if not later and not skip_seen:
-        raise Mistake(f"{table}: nothing later than t = {last:g}")
-    model = store.model
-    for snapshot in later:
-        _check(table, model, snapshot)
-    return later
+    if refused and not revise:
+        more = f" (and {len(refused) - 1} more times)" if len(refused) > 1 else ""
+        raise Mistake(f"{table}: {refused[0]}{more}; nothing was added: mend the table, or --revise to leave them out")
+    for text in refused:
+        warnings.warn(f"{table}: left out: {text}", stacklevel=2)
+    check_snapshots(table, configuration_of(store).build(), new, held_by(store) if new else None)
+    if refused:
+        leave_out(store.path, table, "; ".join(refused))
+    return new
 
 
-def _extend(store: Store, snapshots: list[Labelled]) -> Run:
+def extend(store: Store, snapshots: list[Labelled]) -> Run:
+    """Sample after each of some later snapshots."""
     configuration = configuration_of(store)
     return run(configuration.build(), snapshots, keep=configuration.run.keep, store=store)
 
 
-def _report(result: Run, as_json: bool, whole: bool = False) -> None:
-    """What was sampled, with one line about the last step, or (``whole``) the remarks on all steps added up."""
+def report_run(result: Run, as_json: bool, whole: bool = False, added: int | None = None) -> None:
+    """What was sampled, with one line about the last step, or (``whole``) the remarks on all steps added up.
+
+    ``added`` is how many times were new.
+    """
     info, store = result.infos[-1], result.store
     steps = 0 if store is None else len(store)
     summed = [f"{total} of {len(result.infos)}" for total in add_up(step.warnings for step in result.infos)]
@@ -177,9 +207,11 @@ def _report(result: Run, as_json: bool, whole: bool = False) -> None:
         "max_rhat": info.max_rhat,
         "warnings": list(info.warnings),
         "warnings_of_all_steps": summed,
-    }
+    } | ({} if added is None else {"added": added})
 
     def text(out: Any) -> None:
+        if added == 0:
+            out.print("nothing new: all times were seen with the same values", markup=False)
         out.print(
             f"{said['run']}: {steps} steps, the last at t = {result.state.t:g}: {result.state.draws} draws, "
             f"least ESS {info.min_ess:.0f}, largest R-hat {info.max_rhat:.3f}",
@@ -189,39 +221,3 @@ def _report(result: Run, as_json: bool, whole: bool = False) -> None:
             out.print(f"  note: {line}", markup=False)
 
     show(said, as_json, text)
-
-
-class _Stopped(Exception):
-    """Asked to stop by a signal."""
-
-
-def _stop(*_: Any) -> None:
-    raise _Stopped
-
-
-def _files(inbox: Path) -> dict[Path, tuple[int, int]]:
-    found = {}
-    for path in sorted(inbox.iterdir()):
-        if path.suffix.lower() not in READERS or path.name.startswith(".") or path.name.endswith(PARTS):
-            continue
-        try:
-            status = path.stat()
-        except FileNotFoundError:
-            continue
-        found[path] = (status.st_size, status.st_mtime_ns)
-    return found
-
-
-def _take(store: Store, path: Path, columns: Columns, as_json: bool) -> None:
-    try:
-        later = _later(store, path, columns, skip_seen=True)
-        if not later:
-            return
-        result = _extend(store, later)
-    except SeqgpError as error:
-        text = " ".join(str(error).split())
-        show({"file": path, "error": text}, as_json, lambda out: out.print(f"left alone: {text}", markup=False))
-        return
-    if not as_json:
-        console().print(f"{path.name}:", markup=False)
-    _report(result, as_json)

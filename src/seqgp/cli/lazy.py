@@ -14,7 +14,10 @@ COMMANDS = {  # where each is, and the first line of its docstring
     "new": ("reading", "Write a commented configuration to begin with."),
     "fit": ("fitting", "Sample after each time of a table, and keep the draws in a run."),
     "update": ("fitting", "Add one or more later times to a run."),
-    "watch": ("fitting", "Take new tables as they arrive in a folder, until stopped by a signal (Ctrl-C, or SIGTERM)."),
+    "watch": (
+        "watching",
+        "Take new tables as they arrive in a folder, until stopped by a signal (Ctrl-C, or SIGTERM).",
+    ),
     "predict": (
         "reading",
         "Predict latent and data at new points, now or later: mean, standard deviation and quantiles.",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from typing import Annotated
 
 import typer
 from typer.main import get_command
 
-from seqgp.cli.common import FINE, INTERRUPTED, MISTAKE
+from seqgp.cli.common import FINE, INTERRUPTED, MISTAKE, end_at_once
 from seqgp.cli.lazy import STYLE, Commands
 
 app = typer.Typer(
@@ -43,6 +45,8 @@ def options(
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line: a mistake ends with one line and exit code 2."""
     given = sys.argv[1:] if arguments is None else arguments
+    quiet = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, end_at_once) if quiet else None
     try:
         code = get_command(app).main(given or ["--help"], prog_name="seqgp", standalone_mode=False)
     except (typer.Abort, KeyboardInterrupt):
@@ -55,4 +59,7 @@ def main(arguments: list[str] | None = None) -> None:
         how = f" (see `{context.command_path} --help`)" if context is not None else ""
         print(f"seqgp: {' '.join(message().split())}{how}", file=sys.stderr)
         sys.exit(MISTAKE)
+    finally:
+        if quiet:
+            signal.signal(signal.SIGINT, before or signal.default_int_handler)
     sys.exit(code if isinstance(code, int) else FINE)

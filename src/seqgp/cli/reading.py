@@ -11,12 +11,25 @@ import typer
 from rich.box import SIMPLE
 from rich.table import Column, Table
 
-from seqgp.cli.common import DAMAGED, Debug, Json, Mistake, RunFolder, Seed, check_target, command, open_run, show
+from seqgp.cli.common import (
+    DAMAGED,
+    Debug,
+    Json,
+    Mistake,
+    RunFolder,
+    Seed,
+    check_target,
+    command,
+    open_run,
+    show,
+    shown,
+)
 from seqgp.cli.fitting import configuration_of
 from seqgp.cli.template import TEMPLATE
 from seqgp.evaluate.predict import predict as predict_at
 from seqgp.io.export import EXPORTS, export_run
 from seqgp.io.files import write_atomically
+from seqgp.io.left import left_out
 from seqgp.io.store import Store
 from seqgp.io.summary import STATISTICS, flat_parameters
 from seqgp.io.tables import points_from
@@ -100,6 +113,7 @@ def summary(folder: RunFolder, json: Json = False, debug: Debug = False) -> None
         "warnings": list(info.warnings),
         "warnings_of_all_steps": [f"{total} of {len(steps)}" for total in add_up(step.info.warnings for step in steps)],
         "versions": store.manifest.versions,
+        "left_out": [note._asdict() for note in left_out(folder)],
     }
     show(said, json, lambda out: _show_summary(out, said, info))
 
@@ -192,11 +206,13 @@ def _show_summary(out: Any, said: dict[str, Any], info: Any) -> None:
         f"{said['run']}: {said['steps']} steps ({said['whole']} whole), t = {said['first']:g} to {said['last']:g}",
         markup=False,
     )
-    shown = ("mean", "sd", "2.5%", "97.5%")
-    table = Table(Column("parameter", no_wrap=True), *shown, "ESS", "R-hat", box=SIMPLE)
+    columns = ("mean", "sd", "2.5%", "97.5%")
+    table = Table(Column("parameter", no_wrap=True), *columns, "ESS", "R-hat", box=SIMPLE)
     for name, values in said["parameters"].items():
-        numbers = [f"{values[statistic]:.4g}" for statistic in shown]
+        numbers = [f"{values[statistic]:.4g}" for statistic in columns]
         table.add_row(name, *numbers, f"{info.ess.get(name, np.nan):.0f}", f"{info.rhat.get(name, np.nan):.3f}")
     out.print(table)
     for warning in said["warnings_of_all_steps"]:
         out.print(f"note: {warning}", markup=False)
+    for note in said["left_out"]:
+        out.print(shown(f"not used: {note['file']}: {note['why']}"), markup=False)

@@ -17,7 +17,7 @@ from seqgp.models.likelihoods import fill_missing
 from seqgp.models.model import Model
 from seqgp.models.types import Array
 from seqgp.runtime.engine import compiled
-from seqgp.samplers.checks import check_state
+from seqgp.samplers.checks import check_state, require_x64
 from seqgp.samplers.protocol import Predictive, State
 
 
@@ -122,6 +122,7 @@ def predict(
         t: the time; the last one by default, later for a forecast.
         context: what the likelihood needs besides, for the new data.
     """
+    require_x64()
     if not hasattr(state, "predictive"):
         raise SamplerError(f"predict: expected a state, got {type(state).__name__}")
     check_state(model, state, "predict")
@@ -145,6 +146,8 @@ def _check_inputs(x: np.ndarray, t: float, state: State) -> None:
         raise DataError("predict: x has values that are not finite")
     if x.shape[1] != state.dimension:
         raise DataError(f"predict: x has {x.shape[1]} columns, but the data have {state.dimension}")
+    if not np.isfinite(t):
+        raise DataError(f"predict: t = {t} is not one finite number")
     if not t >= state.t:
         raise DataError(f"predict: t = {t} is before the last t = {state.t}; only the present and the future are kept")
 

@@ -5,22 +5,32 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
+from seqgp.io.dates import parse_origin
 from seqgp.io.errors import TableError
+from seqgp.io.frames import read_bytes
 from seqgp.io.specification import ModelSpec, Strict
 from seqgp.io.tables import Columns
 from seqgp.latents.dense import Dense
 from seqgp.latents.grid import Grid
 from seqgp.latents.knots import Knots
 from seqgp.models.errors import SeqgpError
+from seqgp.samplers.checks import MOST
 from seqgp.sequential.sampler import SequentialSampler
 
 
 class ConfigurationError(TableError):
     """A configuration that cannot be used; names file, line and key."""
+
+
+def as_path(text: str) -> str:
+    """The name of a file or folder that can be one."""
+    if not text or "\0" in text or len(text) > 4000:
+        raise ValueError("not a path")
+    return text
 
 
 class DataSection(Strict):
@@ -34,6 +44,18 @@ class DataSection(Strict):
     covariates: dict[str, str] = Field(default_factory=dict)
     unit: Literal["seconds", "minutes", "hours", "days", "weeks"] = "days"
     origin: str | None = None
+
+    @field_validator("file")
+    @classmethod
+    def _path(cls, text: str) -> str:
+        return as_path(text)
+
+    @field_validator("origin")
+    @classmethod
+    def _date(cls, text: str | None) -> str | None:
+        if text is not None:
+            parse_origin(text)
+        return text
 
     @field_validator("inputs")
     @classmethod
@@ -50,13 +72,13 @@ class DataSection(Strict):
 class SamplerSection(Strict):
     """The sampler's settings; what is left out takes the library's default."""
 
-    draws: int | None = Field(None, ge=4)
-    tau: int | None = Field(None, ge=1)
-    chains: int | None = Field(None, ge=1)
-    warmup: int | None = Field(None, ge=0)
-    thin: int | None = Field(None, ge=1)
+    draws: int | None = Field(None, ge=4, le=MOST)
+    tau: int | None = Field(None, ge=1, le=1000)
+    chains: int | None = Field(None, ge=1, le=MOST)
+    warmup: int | None = Field(None, ge=0, le=MOST)
+    thin: int | None = Field(None, ge=1, le=MOST)
     latent: Literal["auto", "dense", "grid", "knots"] = "auto"
-    nodes: tuple[int, ...] | None = None
+    nodes: tuple[Annotated[int, Field(ge=2, le=10_000)], ...] | None = None
     updates: Literal["auto", "plain", "informed"] | None = None
     carry: Literal["paper", "level", "joint"] | None = None
 
@@ -78,6 +100,11 @@ class RunSection(Strict):
     seed: int = Field(0, ge=0, lt=2**63)
     keep: int | None = Field(None, ge=1)
 
+    @field_validator("folder")
+    @classmethod
+    def _path(cls, text: str) -> str:
+        return as_path(text)
+
 
 class Configuration(Strict):
     """All of a run."""
@@ -96,15 +123,17 @@ def read_configuration(path: Path) -> Configuration:
     """A configuration from a TOML file; a mistake is named with its line."""
     if path.is_dir():
         raise ConfigurationError(f"{path}: a folder, not a configuration; give a .toml file")
+    if not path.exists() and not path.is_symlink():
+        raise ConfigurationError(f"{path}: no such file; `seqgp new {path.name}` writes one")
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise ConfigurationError(f"{path}: no such file; `seqgp new {path.name}` writes one") from error
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path}: cannot be read as text ({_one_line(error)})") from error
+    except TableError as error:
+        raise ConfigurationError(str(error)) from error
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigurationError(f"{path}: not valid TOML: {_one_line(error)}") from error
     try:
         configuration = Configuration.model_validate(content)

@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from seqgp.io.dates import UNITS, counted, holds_dates, parse_dates
 from seqgp.io.errors import TableError
+from seqgp.io.frames import READERS, read_table, require, row_in_file
 from seqgp.models.errors import DataError, extra
 from seqgp.models.snapshot import Snapshot
 
 with extra("io"):
     import pandas as pd
-
-READERS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
-UNITS = {"seconds": "s", "minutes": "min", "hours": "h", "days": "D", "weeks": "W"}
 
 
 class Columns(NamedTuple):
@@ -30,6 +29,7 @@ class Columns(NamedTuple):
         covariates: what the likelihood needs besides: name in its context to column.
         unit: where times are dates, the unit of time.
         origin: where times are dates, the date of time zero; the first one in the table by default.
+        dates: whether times must be dates (or must not); either will do by default.
     """
 
     time: str
@@ -39,44 +39,34 @@ class Columns(NamedTuple):
     covariates: Mapping[str, str] = {}
     unit: str = "days"
     origin: str | None = None
+    dates: bool | None = None
 
 
 class Labelled(Snapshot):
-    """A snapshot whose locations have names."""
+    """A snapshot whose locations have names, and which stands in some rows of a file."""
 
     labels: list[str] | None
+    records: tuple[int, int] | None
 
-    def __new__(cls, t: Any, x: Any, y: Any, context: Any = None, labels: list[str] | None = None):
-        """A snapshot, checked, with the names of its rows."""
+    def __new__(
+        cls,
+        t: Any,
+        x: Any,
+        y: Any,
+        context: Any = None,
+        labels: list[str] | None = None,
+        records: tuple[int, int] | None = None,
+    ):
+        """A snapshot, checked, with the names of its rows, and the first and last record of its table."""
         snapshot = super().__new__(cls, t, x, y, context)
-        snapshot.labels = labels
+        snapshot.labels, snapshot.records = labels, records
         return snapshot
 
-
-def read_table(path: str | Path) -> pd.DataFrame:
-    """A CSV or Parquet file as a data frame; what cannot be read is named."""
-    path = Path(path)
-    if path.is_dir():
-        raise TableError(f"{path}: a folder, not a table; give a .csv or .parquet file")
-    if not path.exists():
-        raise TableError(f"{path}: no such file; check the path")
-    kind = READERS.get(path.suffix.lower())
-    if kind is None:
-        raise TableError(f"{path}: the name ends in {path.suffix!r}; expected .csv or .parquet")
-    try:
-        frame = _read_csv(path) if kind == "csv" else pd.read_parquet(path)
-    except PermissionError as error:
-        raise TableError(f"{path}: may not be read ({error.strerror}); check its permissions") from error
-    except UnicodeDecodeError as error:
-        raise TableError(f"{path}: not a text file in UTF-8 (byte {error.start}); is it a CSV?") from error
-    except (pd.errors.EmptyDataError, pd.errors.ParserError, ValueError, OSError) as error:
-        raise TableError(f"{path}: cannot be read as {kind} ({_one_line(error)})") from error
-    doubled = frame.columns[frame.columns.duplicated()]
-    if len(doubled):
-        raise TableError(f"{path}: two columns are called {str(doubled[0])!r}; rename one")
-    if not len(frame):
-        raise TableError(f"{path}: the table has no rows")
-    return frame
+    def rows(self, path: str | Path) -> str:
+        """Where the data stand in their file, in words."""
+        if self.records is None:
+            return f"t = {self.t:g}"
+        return _rows(Path(path), *self.records)
 
 
 def snapshots_from(path: str | Path, columns: Columns) -> list[Labelled]:
@@ -88,7 +78,7 @@ def snapshots_from(path: str | Path, columns: Columns) -> list[Labelled]:
     path = Path(path)
     frame = read_table(path)
     needed = [columns.time, *columns.inputs, columns.value, *columns.covariates.values()]
-    _require(path, frame, [*needed, *([columns.location] if columns.location else [])])
+    require(path, frame, [*needed, *([columns.location] if columns.location else [])])
     times = _times(path, _column(frame, columns.time), columns)
     inputs = np.stack([_numbers(path, _column(frame, name), missing=False) for name in columns.inputs], axis=1)
     values = _numbers(path, _column(frame, columns.value), missing=True)
@@ -101,10 +91,11 @@ def snapshots_from(path: str | Path, columns: Columns) -> list[Labelled]:
     for rows in np.split(np.arange(len(times)), starts[1:]):
         context = {name: column[rows] for name, column in covariates.items()} or None
         names = None if labels is None else [labels[row] for row in rows]
+        records = (int(rows[0]), int(rows[-1]))
         try:
-            snapshots.append(Labelled(times[rows[0]], inputs[rows], values[rows], context, names))
+            snapshots.append(Labelled(times[rows[0]], inputs[rows], values[rows], context, names, records))
         except DataError as error:
-            raise TableError(f"{path}: rows {rows[0] + 2} to {rows[-1] + 2}: {error}") from error
+            raise TableError(f"{path}: {_rows(path, *records)}: {error}") from error
     return snapshots
 
 
@@ -112,7 +103,7 @@ def points_from(path: str | Path, columns: Columns) -> tuple[np.ndarray, dict[st
     """Inputs (and covariates, where the model has them) to predict at, and the table they stand in."""
     path = Path(path)
     frame = read_table(path)
-    _require(path, frame, [*columns.inputs, *columns.covariates.values()])
+    require(path, frame, [*columns.inputs, *columns.covariates.values()])
     inputs = np.stack([_numbers(path, _column(frame, name), missing=False) for name in columns.inputs], axis=1)
     context = {name: _numbers(path, _column(frame, c), missing=False) for name, c in columns.covariates.items()}
     return inputs, context or None, frame
@@ -121,42 +112,40 @@ def points_from(path: str | Path, columns: Columns) -> tuple[np.ndarray, dict[st
 def first_date(path: str | Path, column: str) -> str | None:
     """The first date of a table whose times are dates; ``None`` where they are numbers."""
     frame = read_table(path)
-    _require(Path(path), frame, [column])
+    require(Path(path), frame, [column])
     times = _column(frame, column)
-    return _dates(Path(path), times).iloc[0].isoformat() if _holds_dates(times) else None
+    return parse_dates(Path(path), times, say=False).iloc[0].isoformat() if holds_dates(times) else None
 
 
-def _read_csv(path: Path) -> pd.DataFrame:
-    # A comma too many in a row must be an error, not an index: index_col=False would cut it off silently.
-    frame = pd.read_csv(path, encoding="utf-8-sig", skipinitialspace=True)
-    if not isinstance(frame.index, pd.RangeIndex):
-        raise ValueError("the rows have more fields than the header")
-    return frame
-
-
-def _require(path: Path, frame: pd.DataFrame, names: Sequence[str]) -> None:
-    for name in names:
-        if name not in frame.columns:
-            there = ", ".join(repr(str(column)) for column in frame.columns[:12])
-            raise TableError(f"{path}: there is no column {name!r}; the columns are {there}")
+def _rows(path: Path, first: int, last: int) -> str:
+    if first == last:
+        return f"row {row_in_file(path, first)}"
+    return f"rows {row_in_file(path, first)} to {row_in_file(path, last)}"
 
 
 def _numbers(path: Path, column: Any, missing: bool) -> np.ndarray:
     """A column as floats; where values may be missing, empty cells are NaN."""
+    if column.dtype.kind in "bmMc":  # booleans, durations, dates, complex numbers
+        raise TableError(f"{path}: column {column.name!r} holds {column.dtype}, expected numbers; convert it to them")
     numbers = _as_numeric(column).to_numpy(dtype=float, na_value=np.nan)
-    if pd.api.types.is_bool_dtype(column) or pd.api.types.is_datetime64_any_dtype(column):
-        raise TableError(f"{path}: column {column.name!r} holds {column.dtype}, expected numbers")
     wrong = np.isnan(numbers) & ~column.isna().to_numpy()
     if wrong.any():
-        row = int(np.argmax(wrong))
-        raise TableError(f"{path}: row {row + 2}, column {column.name!r}: {column.iloc[row]!r} is not a number")
+        index = int(np.argmax(wrong))
+        row, value = row_in_file(path, index), column.iloc[index]
+        hint = _decimal_hint(value)
+        raise TableError(f"{path}: row {row}, column {column.name!r}: {value!r} is not a number{hint}")
     bad = np.isinf(numbers) if missing else ~np.isfinite(numbers)
     if bad.any():
-        row = int(np.argmax(bad))
-        what = "is missing" if np.isnan(numbers[row]) else "is infinite"
+        index = int(np.argmax(bad))
+        what = "is missing" if np.isnan(numbers[index]) else "is infinite"
         hint = "; leave missing values empty" if missing else "; every row needs one"
-        raise TableError(f"{path}: row {row + 2}, column {column.name!r}: the number {what}{hint}")
+        raise TableError(f"{path}: row {row_in_file(path, index)}, column {column.name!r}: the number {what}{hint}")
     return numbers
+
+
+def _decimal_hint(value: Any) -> str:
+    digits = isinstance(value, str) and value.count(",") == 1 and value.replace(",", "").strip(" +-").isdigit()
+    return "; write a decimal point, not a comma" if digits else ""
 
 
 def _column(frame: pd.DataFrame, name: str) -> Any:
@@ -165,38 +154,21 @@ def _column(frame: pd.DataFrame, name: str) -> Any:
 
 def _as_numeric(column: Any) -> Any:
     """A column of numbers, NaN where it is none."""
+    if column.dtype == object:  # of Python's own numbers, some may be too long for any type of NumPy's
+        column = column.map(lambda value: str(value) if isinstance(value, int) else value)
     return pd.to_numeric(column, errors="coerce")
 
 
-def _holds_dates(column: Any) -> bool:
-    """Whether most of a column is no number: then it should be dates."""
-    if pd.api.types.is_numeric_dtype(column):
-        return False
-    return pd.api.types.is_datetime64_any_dtype(column) or _as_numeric(column).isna().mean() > 0.5
-
-
 def _times(path: Path, column: Any, columns: Columns) -> np.ndarray:
-    if not _holds_dates(column):
-        if columns.origin is not None:
-            raise TableError(f"{path}: column {column.name!r} holds numbers, but the run's times are dates")
-        return _numbers(path, column, missing=False)
-    found = _dates(path, column)
-    origin: Any = found.iloc[0] if columns.origin is None else pd.Timestamp(columns.origin)
-    if (found.dt.tz is None) != (origin.tzinfo is None):
-        raise TableError(f"{path}: column {column.name!r}: dates with and without a time zone cannot be mixed")
-    return ((found - origin) / pd.Timedelta(1, UNITS[columns.unit])).to_numpy(dtype=float)
-
-
-def _dates(path: Path, column: Any) -> Any:
-    found = pd.to_datetime(column, errors="coerce", format="ISO8601")
-    wrong = found.isna().to_numpy()
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise TableError(
-            f"{path}: row {row + 2}, column {column.name!r}: {column.iloc[row]!r} is neither a number nor a date "
-            "like 2024-05-31"
-        )
-    return found
+    dates = holds_dates(column)
+    if columns.dates is not None and dates != columns.dates:
+        found, expected = ("dates", "numbers") if dates else ("numbers", "dates")
+        raise TableError(f"{path}: column {column.name!r} holds {found}, but the run's times are {expected}")
+    if dates:
+        return counted(path, column, parse_dates(path, column), columns.origin, columns.unit)
+    if columns.origin is not None:
+        raise TableError(f"{path}: column {column.name!r} holds numbers, but the run's times are dates")
+    return _numbers(path, column, missing=False)
 
 
 def _check_order(path: Path, times: np.ndarray) -> None:
@@ -204,7 +176,8 @@ def _check_order(path: Path, times: np.ndarray) -> None:
     if len(back):
         row = int(back[0]) + 1
         raise TableError(
-            f"{path}: row {row + 2}: its time ({times[row]:g}) is before that of the row above ({times[row - 1]:g}); "
+            f"{path}: row {row_in_file(path, row)}: its time ({times[row]:g}) is before that of the row above "
+            f"({times[row - 1]:g}); "
             "sort the table by time"
         )
 
@@ -216,10 +189,9 @@ def _check_duplicates(path: Path, times: np.ndarray, inputs: np.ndarray) -> None
         second = int(np.argmax(again))
         first = int(np.argmax((rows == rows.iloc[second]).all(axis=1)))
         raise TableError(
-            f"{path}: rows {first + 2} and {second + 2} have the same time and inputs; keep one, or average them"
+            f"{path}: rows {row_in_file(path, first)} and {row_in_file(path, second)} have the same time and inputs; "
+            "keep one, or average them"
         )
 
 
-def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return text[:160] or type(error).__name__
+__all__ = ["READERS", "UNITS", "Columns", "Labelled", "first_date", "points_from", "read_table", "snapshots_from"]

@@ -8,12 +8,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+# How JAX says that something has no derivative: no rule, a callback, a loop that reverse mode cannot go back through, a
+# value that must be concrete.
+_NOT_DIFFERENTIABLE = (NotImplementedError, TypeError, ValueError, AssertionError)
+
 
 def differentiable(function: Callable[[Array], Array], at: jax.ShapeDtypeStruct) -> bool:
     """Whether JAX can differentiate a scalar function twice, forward over reverse (only traced, not run)."""
     try:
         jax.eval_shape(lambda v: jax.jvp(jax.grad(function), (v,), (v,)), at)
-    except Exception:  # whatever a user's function raises under differentiation means no
+    except _NOT_DIFFERENTIABLE:
         return False
     return True
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from seqgp.models.errors import ModelError
-from seqgp.models.priors import Slot, as_entry
+from seqgp.models.priors import Slot, as_entry, check_positive
 
 Parameters = dict[str, Any]
 Along = tuple["Kernel", Callable[[Parameters], Parameters]]
@@ -30,10 +30,9 @@ def within(parameters: Parameters, prefix: str) -> Parameters:
 
 
 def positive_slot(value: Any, where: str) -> Slot:
-    """One number or prior; a number must be positive."""
+    """One number or prior, of positive numbers."""
     entry = as_entry(value, where)
-    if isinstance(entry, float) and entry <= 0:
-        raise ModelError(f"{where} = {entry} is not positive")
+    check_positive(entry, where)
     return entry
 
 

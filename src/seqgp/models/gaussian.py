@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from seqgp.models.errors import ModelError
 from seqgp.models.likelihoods import Likelihood, Plane
-from seqgp.models.priors import Slot
+from seqgp.models.priors import Slot, check_positive
 from seqgp.models.types import Array
 
 
@@ -87,8 +87,12 @@ class Gaussian(Likelihood):
 
     def __init__(self, noise: Slot):
         super().__init__(_gaussian, pointwise=True, noise=noise)
-        if isinstance(self.priors["noise"], float) and self.priors["noise"] <= 0:
-            raise ModelError(f"Gaussian: noise = {self.priors['noise']} is not positive")
+        if self.priors["noise"] == 0.0:
+            raise ModelError(
+                "Gaussian: noise = 0.0 is not positive: data without noise are interpolated, which leaves nothing to "
+                "draw at them; give the noise that the numbers are rounded by, or a small one (1e-4 of the scale, say)"
+            )
+        check_positive(self.priors["noise"], "Gaussian: noise")
 
     @property
     def conjugate(self) -> bool:  # noqa: D102

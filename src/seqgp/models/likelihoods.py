@@ -12,7 +12,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Bool, Float
 
 from seqgp.models.errors import DataError, ModelError
-from seqgp.models.priors import Slot, as_slot
+from seqgp.models.priors import Slot, as_slot, check_positive
 
 # (u, v): a log density along middle + columns @ (c u + s v), as a function of (c, s)
 Plane = Callable[[Float[Array, " k"], Float[Array, " k"]], Callable[[Array, Array], Array]]
@@ -171,6 +171,8 @@ class StudentT(Likelihood):
 
     def __init__(self, noise: Slot, df: Slot = 4.0):
         super().__init__(_student, pointwise=True, noise=noise, df=df)
+        check_positive(self.priors["noise"], "StudentT: noise")
+        check_positive(self.priors["df"], "StudentT: df")
 
 
 class Poisson(Likelihood):

@@ -241,6 +241,22 @@ def as_slot(value: Any, where: str) -> float | Prior | tuple[float | Prior, ...]
     return as_entry(value, where)
 
 
+def check_positive(slot: Slot, where: str) -> None:
+    """Raise unless a number is positive, or a prior has no mass below zero (as far as double precision can tell)."""
+    for entry in slot if isinstance(slot, tuple) else (slot,):
+        if isinstance(entry, Prior):
+            with jax.enable_x64(True):
+                ends = entry.loc + FromDistribution.reach * entry.scale * np.array([-1.0, 1.0])
+                lowest = float(np.min(np.asarray(entry.value(jnp.asarray(ends)))))
+            if lowest < 0:
+                raise ModelError(
+                    f"{where}: its prior reaches below zero (to {lowest:.3g}); take one of positive numbers, such as "
+                    "ScaledSigmoid(0, …), HalfNormal, Gamma or LogNormal"
+                )
+        elif entry <= 0:
+            raise ModelError(f"{where} = {entry} is not positive")
+
+
 def inverse_softplus(value: Float[Array, "..."]) -> Float[Array, "..."]:
     """``log(exp(value) − 1)``, accurate for large and small values: ``softplus`` undone."""
     return value + jnp.log(-jnp.expm1(-value))

@@ -9,6 +9,8 @@ import numpy as np
 
 from seqgp.models.errors import DataError
 
+LARGEST = 1e100  # squares of numbers, and sums of them, must be finite
+
 
 class _Fields(NamedTuple):
     t: float
@@ -41,6 +43,8 @@ class Snapshot(_Fields):
             raise DataError(f"Snapshot: y is empty (shape {y.shape}); use NaN for missing values")
         _check_finite(x, "x", allow_nan=False)
         _check_finite(y, "y", allow_nan=True)
+        for name, values in (("t", time), ("x", x), ("y", y)):
+            _check_size(values, name)
         context = jax.tree.map(np.asarray, context)
         return super().__new__(cls, float(time), x, y, context)
 
@@ -66,6 +70,14 @@ def _check_finite(array: np.ndarray, name: str, allow_nan: bool) -> None:
             f"Snapshot: {name}: {bad.sum()} of {array.size} values are NaN (first at index {_first(bad)}); "
             "every input must be known"
         )
+
+
+def _check_size(array: np.ndarray, name: str) -> None:
+    with np.errstate(invalid="ignore"):
+        large = np.abs(array) > LARGEST
+    if large.any():
+        value = array[large].flat[0]
+        raise DataError(f"Snapshot: {name}: {value:g} is beyond {LARGEST:g}, and its square overflows; use other units")
 
 
 def _first(mask: np.ndarray) -> int | tuple[int, ...]:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from seqgp.models.algebra import Kernel, Parameters, positive_slot
 from seqgp.models.errors import ModelError
-from seqgp.models.priors import Slot, as_slot
+from seqgp.models.priors import Slot, as_slot, check_positive
 
 
 class Stationary(Kernel):
@@ -20,10 +20,7 @@ class Stationary(Kernel):
 
     def __init__(self, lengthscale: Slot = 1.0):
         self.lengthscale = as_slot(lengthscale, f"{type(self).__name__}: lengthscale")
-        entries = self.lengthscale if isinstance(self.lengthscale, tuple) else (self.lengthscale,)
-        for entry in entries:
-            if isinstance(entry, float) and entry <= 0:
-                raise ModelError(f"{type(self).__name__}: lengthscale = {entry} is not positive")
+        check_positive(self.lengthscale, f"{type(self).__name__}: lengthscale")
 
     def slots(self):  # noqa: D102
         return {"lengthscale": self.lengthscale}
@@ -112,8 +109,7 @@ class RationalQuadratic(Stationary):
     def __init__(self, lengthscale: Slot = 1.0, alpha: Slot = 1.0):
         super().__init__(lengthscale)
         self.alpha = as_slot(alpha, "RationalQuadratic: alpha")
-        if isinstance(self.alpha, float) and self.alpha <= 0:
-            raise ModelError(f"RationalQuadratic: alpha = {self.alpha} is not positive")
+        check_positive(self.alpha, "RationalQuadratic: alpha")
 
     def slots(self):  # noqa: D102
         return {"lengthscale": self.lengthscale, "alpha": self.alpha}

@@ -16,6 +16,8 @@ import jax
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from seqgp.runtime import stopping
+
 _CACHE: OrderedDict[Any, Any] = OrderedDict()
 _CACHE_SIZE = 64
 _LOCK = threading.Lock()
@@ -65,6 +67,7 @@ def _cached(key: Any, build: Callable[[], Any]) -> tuple[Any, float]:
         if key in _CACHE:
             _CACHE.move_to_end(key)
             return _CACHE[key], 0.0
+        stopping.check()  # compiling cannot be stopped, but the next one need not begin
         start = time.perf_counter()
         _CACHE[key] = build()
         if len(_CACHE) > _CACHE_SIZE:
@@ -91,11 +94,13 @@ def in_threads(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     with _controller().limit(limits=1, user_api="blas"):
         if len(tasks) == 1:
             return [tasks[0]()]
+        abandoned = threading.Event()
         with ThreadPoolExecutor(min(cores(), len(tasks))) as pool:
-            futures = [pool.submit(task) for task in tasks]
+            futures = [pool.submit(stopping.abandonable, task, abandoned) for task in tasks]
             try:
                 return [future.result() for future in futures]
             except BaseException:
+                abandoned.set()  # leaving the pool waits for what runs: it should not run to its end
                 for future in futures:
                     future.cancel()
                 raise

@@ -30,15 +30,21 @@ def require_x64() -> None:
         )
 
 
+MOST = 10_000_000  # draws, sweeps, chains: more is a slip of the pen, and would be found out after hours
+
+
 def positive(name: str, value: Any, least: int = 1) -> int:
-    """A whole number that is large enough."""
+    """A whole number that is large enough, and not absurdly large."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
         raise SamplerError(f"{name} = {value!r} is not a whole number >= {least}")
+    if int(value) > MOST:
+        raise SamplerError(f"{name} = {value!r} is above {MOST}")
     return int(value)
 
 
 def check_snapshot(model: Model, snapshot: Snapshot) -> None:
     """Raise unless model and snapshot fit each other; nothing is compiled."""
+    require_x64()  # it may have been switched off since the sampler was made
     if not isinstance(snapshot, Snapshot):
         raise DataError(f"expected a seqgp.Snapshot(t, x, y), got {type(snapshot).__name__}")
     model.kernel.check_dimension(snapshot.x.shape[1])

@@ -12,6 +12,7 @@ from jaxtyping import Array, Key
 
 from seqgp.models.errors import DataError
 from seqgp.models.snapshot import Snapshot
+from seqgp.runtime import stopping
 from seqgp.runtime.progress import ProgressBar
 from seqgp.samplers.info import Info
 from seqgp.samplers.keys import FORECASTS
@@ -44,6 +45,7 @@ def steps(
     """
     with ProgressBar(progress) as bar:
         for snapshot in snapshots:
+            stopping.check()
             number = 0 if state is None else state.step
             key_step = jax.random.fold_in(key, number)
             bar.begin(snapshot.t if isinstance(snapshot, Snapshot) else float("nan"))

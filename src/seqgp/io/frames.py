@@ -1,0 +1,151 @@
+"""Tables as data frames: only regular files of bounded size are read; rows have the numbers of their file."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+from seqgp.io.errors import TableError
+from seqgp.io.files import open_regular
+from seqgp.models.errors import extra
+
+with extra("io"):
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+READERS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+LARGEST = 2**31  # bytes of a file
+MOST_CELLS = 10**9  # of a Parquet file, which is small on disk whatever it unpacks to
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+def read_table(path: str | Path) -> pd.DataFrame:
+    """A CSV or Parquet file as a data frame; what cannot be read is named."""
+    path = Path(path)
+    kind = _kind(path)
+    content = read_bytes(path)
+    try:
+        frame = _read_csv(path, content) if kind == "csv" else _read_parquet(content)
+    except UnicodeDecodeError as error:
+        raise TableError(f"{path}: not a text file in UTF-8 (byte {error.start}); is it a CSV?") from error
+    except (ValueError, OSError, NotImplementedError, OverflowError, csv.Error, pa.ArrowException) as error:
+        raise TableError(f"{path}: cannot be read as {kind} ({one_line(error)}){separator_hint(path)}") from error
+    _check_names(path, list(frame.columns))
+    if not len(frame):
+        raise TableError(f"{path}: the table has no rows")
+    return frame
+
+
+def read_bytes(path: Path) -> bytes:
+    """All of a file that a user gave: a regular one, or a link to one, of a size that can be read."""
+    try:
+        with open_regular(path, follow=True) as file:
+            size = file.seek(0, io.SEEK_END)
+            if size > LARGEST:
+                raise TableError(f"{path}: {size / 2**30:.1f} GiB, expected at most {LARGEST / 2**30:g}; split it")
+            file.seek(0)
+            return file.read(LARGEST)
+    except FileNotFoundError as error:
+        raise TableError(f"{path}: no such file; check the path") from error
+    except PermissionError as error:
+        raise TableError(f"{path}: may not be read ({error.strerror}); check its permissions") from error
+    except (OSError, ValueError) as error:  # a loop of links, a pipe, a failing disk; a name with NUL in it
+        if isinstance(error, TableError):
+            raise
+        why = getattr(error, "strerror", None) or str(error)
+        raise TableError(f"{path}: cannot be read ({why}); give a regular file") from error
+
+
+def row_in_file(path: Path, index: int) -> int:
+    """The row of a file, the header's being 1, that a record of the table stands in; blank lines count too."""
+    if READERS.get(path.suffix.lower()) != "csv":
+        return index + 2
+    try:
+        for number, (line, _) in enumerate(_records(read_bytes(path).decode("utf-8-sig"))):
+            if number == index + 1:  # the first record is the header
+                return line
+    except (TableError, UnicodeDecodeError, csv.Error):
+        pass
+    return index + 2
+
+
+def separator_hint(path: Path) -> str:
+    """What to say of a table whose header has no comma, but another separator."""
+    try:
+        with open_regular(path, follow=True) as file:
+            first = file.readline(10_000).decode("utf-8-sig", errors="replace")
+    except (OSError, ValueError):
+        return ""
+    found = [name for mark, name in _SEPARATORS.items() if mark in first and "," not in first]
+    if not found or path.suffix.lower() != ".csv":
+        return ""
+    return f"; its fields are separated by {found[0]}: save it with commas, and with decimal points in numbers"
+
+
+def require(path: Path, frame: pd.DataFrame, names: list[str]) -> None:
+    """Raise unless the columns are there."""
+    for name in names:
+        if name not in frame.columns:
+            there = ", ".join(repr(str(column)) for column in frame.columns[:12])
+            raise TableError(f"{path}: there is no column {name!r}; the columns are {there}{separator_hint(path)}")
+
+
+def one_line(error: BaseException) -> str:
+    """An error's text, short and without line breaks."""
+    text = " ".join(str(error).split())
+    return text[:160] or type(error).__name__
+
+
+def _kind(path: Path) -> str:
+    try:
+        if path.is_dir():
+            raise TableError(f"{path}: a folder, not a table; give a .csv or .parquet file")
+    except ValueError as error:
+        raise TableError(f"{str(path)!r}: not a path ({error})") from error
+    kind = READERS.get(path.suffix.lower())
+    if kind is None and path.exists():
+        raise TableError(f"{path}: the name ends in {path.suffix!r}; expected .csv or .parquet")
+    return kind or "csv"
+
+
+def _read_csv(path: Path, content: bytes) -> pd.DataFrame:
+    header = next((record for _, record in _records(_start(content))), [])
+    _check_names(path, header)  # pandas would call the second one by another name
+    # A comma too many in a row must be an error, not an index: index_col=False would cut it off silently.
+    frame = pd.read_csv(io.BytesIO(content), encoding="utf-8-sig", skipinitialspace=True)
+    if not isinstance(frame.index, pd.RangeIndex):
+        raise ValueError("the rows have more fields than the header")
+    return frame
+
+
+def _start(content: bytes) -> str:
+    """The text of the first lines, where the header is."""
+    return content[:1_000_000].decode("utf-8-sig", errors="ignore")
+
+
+def _records(text: str) -> Iterator[tuple[int, list[str]]]:
+    """The records of a CSV that are not blank, each with the line that it begins in."""
+    reader = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True)
+    line = 1
+    for record in reader:
+        if len(record) > 1 or (record and record[0].strip()):
+            yield line, record
+        line = reader.line_num + 1
+
+
+def _read_parquet(content: bytes) -> pd.DataFrame:
+    found = pq.read_metadata(io.BytesIO(content))
+    if found.num_rows * found.num_columns > MOST_CELLS:
+        raise ValueError(f"{found.num_rows} rows of {found.num_columns} columns are too many; split it")
+    return pd.read_parquet(io.BytesIO(content))
+
+
+def _check_names(path: Path, names: list[str]) -> None:
+    there: set[str] = set()
+    for name in names:
+        if name != "" and name in there:
+            raise TableError(f"{path}: two columns are called {str(name)!r}; rename one")
+        there.add(name)
