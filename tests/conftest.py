@@ -1,9 +1,13 @@
-"""Double precision everywhere; strict promotion and checked keys in the tests of the core."""
+"""Double precision everywhere; strict promotion and checked keys in the tests of the core; memory given back."""
 
+import ctypes
+import gc
 import os
 
 import jax
 import pytest
+
+from seqgp.runtime import engine
 
 os.environ.setdefault("SEQGP_CACHE", "off")  # the tests leave the user's cache folder alone
 jax.config.update("jax_enable_x64", True)
@@ -30,3 +34,15 @@ def strict(request):
     yield
     for name, (_, elsewhere) in STRICT.items():
         jax.config.update(name, elsewhere)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def nothing_compiled_is_left():
+    """What a module compiled is used by no other, and is gigabytes after a few of them."""
+    yield
+    engine.forget()
+    jax.clear_caches()
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc keeps what was freed unless it is told
+    if trim is not None:
+        trim(0)

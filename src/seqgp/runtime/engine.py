@@ -75,6 +75,12 @@ def _cached(key: Any, build: Callable[[], Any]) -> tuple[Any, float]:
         return _CACHE[key], time.perf_counter() - start
 
 
+def forget() -> None:
+    """Let go of all that was compiled: memory is given back, and what is needed again is compiled again."""
+    with _LOCK:
+        _CACHE.clear()
+
+
 def cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
