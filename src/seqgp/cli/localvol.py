@@ -12,6 +12,9 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from seqgp.cli.common import Debug, Json, Mistake, Seed, command, show
+from seqgp.io.store import Store
+
+RUN = "run"  # in the folder of the results
 
 Knots = Annotated[tuple[int, int], typer.Option(help="Knots in maturity and in log-moneyness.")]
 
@@ -41,28 +44,31 @@ def localvol(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Infer local volatility from option quotes, day after day: surfaces, smiles and errors, as tables and figures."""
-    from seqgp.apps.localvol import LocalVolatility, LocalVolFit, Quotes
+    """Infer local volatility from option quotes, day after day: surfaces, smiles and errors, as tables and figures.
 
-    _check_folder(folder)
+    Every day is on disk before the next one begins: the same command goes on where it was interrupted, and takes in
+    days that were added since.
+    """
+    from seqgp.apps.localvol import LocalVolFit, Quotes
+
+    store = _store(folder)
     try:
         table = Quotes.from_csv(quotes, _mapping(column))
         chosen = table.select(min_maturity=min_maturity, max_deviations=deviations)
-        model = LocalVolatility.for_quotes(chosen, knots, noise=noise, robust=robust)  # pyright: ignore
+        model = _model(store, chosen, knots, noise=noise, robust=robust)
         days = [chosen.day(date) for date in chosen.dates]
         for day in days:
             model.snapshot(day)
     except ValueError as error:
         raise Mistake(f"{quotes}: {error}") from error
-    folder.mkdir(parents=True, exist_ok=True)
-    chosen.excluded.to_csv(folder / "excluded.csv")
-    fit = LocalVolFit(model, draws, seed or 0)
+    fit = LocalVolFit(model, draws, seed or 0, store=store.path)
     rows = []
     for day in days:
         fit.update(day)
         rows.append(_row(fit))
         if not json:
             show({}, False, lambda out: out.print(_line(rows[-1]), markup=False))
+    chosen.excluded.to_csv(folder / "excluded.csv")
     write_results(fit, folder)
     said = {"folder": folder, "days": rows, "excluded": len(chosen.excluded)}
     show(said, json, lambda out: out.print(_table(fit, folder)))
@@ -89,9 +95,30 @@ def write_results(fit: Any, folder: Path) -> None:
         getattr(figures, name)(fit).savefig(folder / f"{name}.png", dpi=150)
 
 
-def _check_folder(folder: Path) -> None:
-    if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
-        raise Mistake(f"{folder}: is there already; choose another folder with -o")
+def _store(folder: Path) -> Store:
+    """Where the run is kept: in a new folder, or in one that holds such a run."""
+    store = Store(folder / RUN)
+    if not store.exists and folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
+        raise Mistake(f"{folder}: is there already, and holds no run to go on with; choose another folder with -o")
+    return store
+
+
+def _model(store: Store, quotes: Any, shape: tuple[int, int], **options: Any) -> Any:
+    """The model of the quotes; that of the run, where there is one: days that are added keep its knots."""
+    from seqgp.apps.localvol import LocalVolatility
+
+    if not (store.exists and len(store)):
+        return LocalVolatility.for_quotes(quotes, shape, **options)
+    knots = (store.manifest.configuration or {}).get("localvol")
+    if knots is None:
+        raise Mistake(f"{store.path}: holds another run, not one of `seqgp localvol`; choose another folder with -o")
+    held = (len(knots["maturities"]), len(knots["log_moneyness"]))
+    if held != tuple(shape):
+        raise Mistake(
+            f"{store.path}: the run has --knots {held[0]} {held[1]}, not {shape[0]} {shape[1]}; give the same ones, or "
+            "another folder with -o"
+        )
+    return LocalVolatility.at_knots(**knots, **options)
 
 
 def _mapping(given: list[str] | None) -> dict[str, str] | None:

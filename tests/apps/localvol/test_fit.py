@@ -1,15 +1,18 @@
 """A sequence of days: predicted, learnt from, and looked at."""
 
 import dataclasses
+import json
+import shutil
 
 import jax
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 
 import seqgp
 from apps.localvol.market import fitted, quotes, small_model
-from seqgp.apps.localvol import ForwardCurve, LocalVolFit, figures, quote_prices
+from seqgp.apps.localvol import ForwardCurve, LocalVolatility, LocalVolFit, figures, quote_prices
 from seqgp.apps.localvol.density import log_densities
 from seqgp.apps.localvol.simulate import example_volatility
 
@@ -134,11 +137,76 @@ def test_the_tree_for_arviz_holds_draws_and_replicated_quotes():
     assert tree["posterior_predictive"]["y"].shape[-1] == fit.last.snapshot.y.size
 
 
-def test_a_run_on_disk_holds_the_days(tmp_path):
-    """Snapshots are trees of arrays, so a store can keep them."""
-    fit = fitted()
-    snapshots = [day.snapshot for day in fit.days]
-    run = seqgp.run(fit.sampler, snapshots, key=jax.random.key(1), store=tmp_path / "run")
-    again = seqgp.Store(tmp_path / "run").latest()
-    np.testing.assert_array_equal(again.state.latent, run.state.latent)
-    assert again.snapshot.context["plan"]["grid"].keys() == snapshots[-1].context["plan"]["grid"].keys()
+def same(one, other):
+    """Whether two days are the same, bit for bit."""
+    return all(np.array_equal(getattr(one.state, name), getattr(other.state, name)) for name in ("latent", "z"))
+
+
+def small_fit(store=None, **settings):
+    return LocalVolFit(small_model(), **({"draws": 80, "chains": 2, "warmup": 60, "store": store} | settings))
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """The first day of the fit, on disk, as if the second had been interrupted."""
+    folder = tmp_path_factory.mktemp("stored") / "run"
+    small_fit(folder).update(quotes().day(quotes().dates[0]))
+    return folder
+
+
+@pytest.fixture
+def folder(stored, tmp_path):
+    shutil.copytree(stored, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_a_fit_goes_on_where_it_was_interrupted(folder, monkeypatch):
+    again = small_fit(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(again.sampler), "init", None)  # the first day is read, not sampled
+        again.update(quotes().day(quotes().dates[0]))
+    again.update(quotes().day(quotes().dates[1]))
+    assert all(same(one, other) for one, other in zip(again.days, fitted().days, strict=True))
+    assert again.last.forecast is not None
+    pd.testing.assert_frame_equal(again.last.forecast, fitted().last.forecast)
+    assert len(seqgp.Store(folder)) == 2
+    assert seqgp.Store(folder)[again.last.snapshot.t].snapshot.context["plan"].keys()
+
+
+def test_a_later_day_alone_goes_on_from_the_store(folder):
+    later = small_fit(folder)
+    later.update(quotes().day(quotes().dates[1]))
+    assert same(later.last, fitted().last)
+    pd.testing.assert_frame_equal(later.last.forecast, fitted().last.forecast)
+
+
+def test_the_loop_with_the_fits_sampler_is_the_same_algorithm(folder):
+    """The noise is forgotten between days by the sampler itself, not by who calls it."""
+    fit = small_fit()
+    snapshots = [fit.model.snapshot(quotes().day(date)) for date in quotes().dates]
+    run = seqgp.run(fit.sampler, snapshots, store=folder, forecast=False)
+    np.testing.assert_array_equal(run.state.z, fitted().state.z)
+
+
+def test_another_sampler_seed_or_market_is_refused(folder):
+    fit = small_fit()
+    snapshot = fit.model.snapshot(quotes().day(quotes().dates[1]))
+    names = ("draws", "chains", "warmup", "updates", "carry")
+    plain = seqgp.SequentialSampler(fit.model.model, **{name: getattr(fit.sampler, name) for name in names})
+    with pytest.raises(seqgp.StoreError, match='another sampler: noise was "each day\'s own", now None'):
+        seqgp.run(plain, [snapshot], store=folder)
+    with pytest.raises(seqgp.StoreError, match="another key"):
+        small_fit(folder, seed=1).update(quotes().day(quotes().dates[1]))
+    first = quotes().day(quotes().dates[0])
+    moved = dataclasses.replace(first, table=first.table.assign(price=first.table["price"] + 0.01))
+    with pytest.raises(seqgp.DataError, match="are not those that were stored"):
+        small_fit(folder).update(moved)
+
+
+def test_knots_as_words_make_the_same_model():
+    model = small_model()
+    again = LocalVolatility.at_knots(**json.loads(json.dumps(model.knots())))
+    assert again.model.fingerprint() == model.model.fingerprint()
+    day = quotes().day(quotes().dates[0])
+    one, other = model.snapshot(day), again.snapshot(day)
+    jax.tree.map(np.testing.assert_array_equal, tuple(one), tuple(other))

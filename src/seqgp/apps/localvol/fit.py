@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
 import seqgp
@@ -17,13 +18,13 @@ from seqgp.apps.localvol.forwards import ForwardCurve
 from seqgp.apps.localvol.model import DEGREES, LocalVolatility
 from seqgp.apps.localvol.posterior import SurfaceDraws, central, price_draws, volatility_draws
 from seqgp.apps.localvol.quotes import Quotes
+from seqgp.apps.localvol.sampler import DailySampler
 from seqgp.apps.localvol.scores import QuoteDraws
 from seqgp.apps.localvol.solver import plan_quotes
 from seqgp.apps.localvol.surface import Surface
 from seqgp.apps.localvol.tables import Table
 
-ADAPT = 80  # draws of each chain in which a day's updates find their surrogate
-SWEEPS = 4  # per draw: quotes are precise and prices nonlinear, so that one would leave draws too dependent
+FORECASTS, QUOTES = 10**6, 2 * 10**6  # where the keys of forecasts and of new quotes begin; those of steps are below
 BEYOND = 0.05  # how far smiles reach past the outermost quotes, in log-moneyness relative to their range
 
 
@@ -63,14 +64,23 @@ class LocalVolFit:
         model: knots, priors and noise.
         draws: how many draws to keep of each day.
         seed: of the random numbers.
+        store: the folder of a run on disk. Every day is there before the next one begins; a fit with the same store
+            goes on where another was interrupted, with the same draws, bit for bit.
         **settings: of `seqgp.SequentialSampler`, such as `chains`, `warmup`, `updates`.
     """
 
-    def __init__(self, model: LocalVolatility, draws: int = 1000, seed: int = 0, **settings: Any):
+    def __init__(
+        self,
+        model: LocalVolatility,
+        draws: int = 1000,
+        seed: int = 0,
+        store: str | Path | None = None,
+        **settings: Any,
+    ):
         self.model = model
-        defaults: dict[str, Any] = {"updates": seqgp.Informed(adapt=ADAPT, sweeps=SWEEPS), "carry": "joint"}
-        self.sampler = seqgp.SequentialSampler(model.model, draws=draws, **(defaults | settings))
+        self.sampler = DailySampler(model.model, draws, **settings)
         self.days: list[DayFit] = []
+        self.store = None if store is None else seqgp.Store(store)
         self._key = jax.random.key(seed)
 
     @property
@@ -86,34 +96,23 @@ class LocalVolFit:
         return self.last.state
 
     def update(self, day: Quotes) -> DayFit:
-        """Predict the quotes of a day, then learn from them."""
+        """Predict the quotes of a day, then learn from them; a day that the store holds is read from it."""
         snapshot = self.model.snapshot(day)
-        key = jax.random.fold_in(self._key, len(self.days))
-        if self.days:
-            forecast = self.forecast(day).by_expiration()
-            key_noise, key_step = jax.random.split(key)
-            before = self._forget_noise(key_noise, self.state)
-            state, info = self.sampler.step(key_step, before, snapshot)
-        else:
-            forecast = None
-            state, info = self.sampler.init(key, snapshot)
+        before = self._before(snapshot.t)
+        forecast = None if before is None else self._forecast(day, snapshot, before).by_expiration()
+        state, info = self._learn(snapshot, before)
         self.days.append(DayFit(day.dates[0], day, snapshot, state, info, forecast))
         return self.last
 
     def forecast(self, day: Quotes) -> QuoteDraws:
         """Draws of the quotes of a later day, from what is known now."""
-        snapshot = self.model.snapshot(day)
-        key_latent, key_noise = jax.random.split(jax.random.fold_in(self._key, 10**6 + len(self.days)))
-        predicted = seqgp.predict(
-            key_latent, self.model.model, self.state, self.model.x, snapshot.t, context=snapshot.context
-        )
-        return self._quote_draws(key_noise, day, predicted.f, self.state)
+        return self._forecast(day, self.model.snapshot(day), self.state)
 
     def quote_draws(self, quotes: Quotes | None = None, state: seqgp.SequentialState | None = None) -> QuoteDraws:
         """Model prices and new quotes under the posterior: of the day's own quotes, or of others of the same day."""
         state = self.state if state is None else state
         day = self._day_of(state).quotes if quotes is None else quotes
-        key = jax.random.fold_in(self._key, 2 * 10**6 + state.step)
+        key = jax.random.fold_in(self._key, QUOTES + state.step)
         return self._quote_draws(key, day, state.latent, state)
 
     def table(self, quotes: Quotes | None = None, probability: float = 0.95) -> Table:
@@ -186,14 +185,41 @@ class LocalVolFit:
         drawn = jax.random.t(key, DEGREES, prices.shape) if robust else jax.random.normal(key, prices.shape)
         return QuoteDraws(day.table, prices, prices + noise[:, None] * self.model.units(day) * np.asarray(drawn))
 
-    def _forget_noise(self, key: Key[Array, ""], state: seqgp.SequentialState) -> seqgp.SequentialState:
-        """The state with the noise drawn from its prior: some days are quoted better than others."""
-        model = self.model.model
-        index = model.layout().likelihood
-        mean, covariance = model.prior_of_z()
-        fresh = mean[index] + np.sqrt(np.diag(covariance)[index]) * jax.random.normal(key, (state.draws, len(index)))
-        z = jnp.asarray(state.z).at[:, index].set(fresh)
-        return state._replace(z=z, parameters=model.natural(z))
+    def _before(self, t: float) -> seqgp.SequentialState | None:
+        """The draws of the day before: of this fit, or of the store."""
+        if self.days:
+            return self.state
+        if self.store is None or not self.store.exists:
+            return None
+        earlier = [step for step in self.store if step.t < t]
+        return cast(seqgp.SequentialState, earlier[-1].state) if earlier else None
+
+    def _learn(
+        self, snapshot: seqgp.Snapshot, before: seqgp.SequentialState | None
+    ) -> tuple[seqgp.SequentialState, seqgp.Info]:
+        """One turn of `seqgp.run`, in memory or on disk: the keys of the steps are the same."""
+        if self.store is None:
+            done = seqgp.run(self.sampler, [snapshot], self._key, before, progress=False, forecast=False)
+            return cast(seqgp.SequentialState, done.state), done.infos[-1]
+        told = {"localvol": self.model.knots()}
+        seqgp.run(
+            self.sampler,
+            [snapshot],
+            self._key,
+            progress=False,
+            forecast=False,
+            store=self.store,
+            configuration=told,
+        )
+        step = self.store[snapshot.t]
+        return cast(seqgp.SequentialState, step.state), step.info
+
+    def _forecast(self, day: Quotes, snapshot: seqgp.Snapshot, before: seqgp.SequentialState) -> QuoteDraws:
+        key_latent, key_noise = jax.random.split(jax.random.fold_in(self._key, FORECASTS + before.step))
+        predicted = seqgp.predict(
+            key_latent, self.model.model, before, self.model.x, snapshot.t, context=snapshot.context
+        )
+        return self._quote_draws(key_noise, day, predicted.f, before)
 
     def _day_of(self, state: seqgp.SequentialState) -> DayFit:
         for day in self.days:

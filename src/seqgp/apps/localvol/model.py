@@ -120,13 +120,35 @@ class LocalVolatility:
         y = table["log_moneyness"].to_numpy()
         shortest, longest = float(table["maturity"].min()), float(table["maturity"].max())
         maturities = shortest + max(longest - shortest, _SHORT) * np.linspace(0.0, 1.0, shape[0]) ** 1.5
-        options.setdefault("coordinates", "knots")
-        spacings = (min(0.5, 1 / max(n - 1, 1)) for n in shape)
-        options.setdefault("lengthscales", tuple(seqgp.ScaledSigmoid(spacing, 1.0) for spacing in spacings))
         counts = table.groupby("quote_date").size()
         options.setdefault("capacity", _CAPACITY * math.ceil(int(counts.max()) / _CAPACITY))
         options.setdefault("volatility", float(table["implied_volatility"].median()))
-        return cls(maturities, _spread_strikes(float(y.min()), float(y.max()), shape[1]), **options)
+        return cls.at_knots(maturities, _spread_strikes(float(y.min()), float(y.max()), shape[1]), **options)
+
+    @classmethod
+    def at_knots(cls, maturities: ArrayLike, log_moneyness: ArrayLike, **options: Any) -> LocalVolatility:
+        """As `for_quotes`, at given knots: `LocalVolatility.at_knots(**model.knots())` is the model of other days.
+
+        Args:
+            maturities: knots in years, increasing.
+            log_moneyness: knots of `log(K/F)`, increasing.
+            **options: as for the class.
+        """
+        options.setdefault("coordinates", "knots")
+        counts = (len(np.atleast_1d(maturities)), len(np.atleast_1d(log_moneyness)))
+        spacings = (min(0.5, 1 / max(n - 1, 1)) for n in counts)
+        options.setdefault("lengthscales", tuple(seqgp.ScaledSigmoid(spacing, 1.0) for spacing in spacings))
+        return cls(maturities, log_moneyness, **options)
+
+    def knots(self) -> dict[str, Any]:
+        """What places knots and mesh, for JSON: days that are added later must keep it."""
+        return {
+            "maturities": self.maturities.tolist(),
+            "log_moneyness": self.log_moneyness.tolist(),
+            "volatility": self.volatility,
+            "capacity": self.capacity,
+            "grid": list(self.grid),
+        }
 
     def snapshot(self, day: Quotes) -> seqgp.Snapshot:
         """The quotes of one date as data: prices, and what pricing them needs as the context."""

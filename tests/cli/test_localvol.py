@@ -1,0 +1,74 @@
+"""From quotes to surfaces, interrupted and resumed."""
+
+import json
+
+import pandas as pd
+import pytest
+
+import seqgp
+from seqgp.apps.localvol import LocalVolFit, simulated_quotes
+
+
+class Quick(LocalVolFit):
+    """A fit of few sweeps: how well it mixes is not the question here."""
+
+    def __init__(self, model, draws, seed, store):
+        quick = {"chains": 2, "warmup": 10, "updates": seqgp.Informed(adapt=4)}
+        super().__init__(model, draws, seed, store, **quick)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr("seqgp.apps.localvol.LocalVolFit", Quick)
+
+
+SETTINGS = ("--knots", "3", "5", "--draws", "40", "--seed", "3", "--json")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("quotes") / "quotes.csv"
+    simulated_quotes(2, 7, (60, 150, 330)).to_csv(path, index=False)
+    return path
+
+
+def test_a_fit_that_was_interrupted_goes_on_with_the_same_draws(seqgp_, table, tmp_path, monkeypatch):
+    code, out, _ = seqgp_("localvol", table, "-o", tmp_path / "straight", *SETTINGS)
+    assert code == 0
+    straight = json.loads(out)["days"]
+    update = LocalVolFit.update
+
+    def stopped(fit, day):
+        if fit.days:
+            raise KeyboardInterrupt
+        return update(fit, day)
+
+    again = tmp_path / "again"
+    with monkeypatch.context() as patch:
+        patch.setattr(Quick, "update", stopped)
+        assert seqgp_("localvol", table, "-o", again, *SETTINGS)[0] != 0
+    code, out, _ = seqgp_("localvol", table, "-o", again, *SETTINGS)
+    assert code == 0
+    timed = {"seconds"}
+    assert [{k: v for k, v in row.items() if k not in timed} for row in json.loads(out)["days"]] == [
+        {k: v for k, v in row.items() if k not in timed} for row in straight
+    ]
+    for name in ("parameters", "surface", "smiles", "quotes", "expirations", "excluded"):
+        one, other = (pd.read_csv(folder / f"{name}.csv") for folder in (tmp_path / "straight", again))
+        pd.testing.assert_frame_equal(one, other, check_exact=True)
+    code, out, err = seqgp_("localvol", table, "-o", again, "--knots", "4", "5", "--draws", "40", "--seed", "3")
+    assert code != 0
+    assert "the run has --knots 3 5, not 4 5" in err + out
+    added = tmp_path / "added.csv"
+    simulated_quotes(3, 7, (60, 150, 330)).to_csv(added, index=False)
+    code, out, _ = seqgp_("localvol", added, "-o", again, *SETTINGS)
+    assert code == 0
+    assert [row["date"] for row in json.loads(out)["days"]][:2] == [row["date"] for row in straight]
+    assert len(json.loads(out)["days"]) == 3
+
+
+def test_a_folder_with_other_things_is_left_alone(seqgp_, table, tmp_path):
+    (tmp_path / "thesis.txt").write_text("precious")
+    code, out, err = seqgp_("localvol", table, "-o", tmp_path, *SETTINGS)
+    assert code != 0
+    assert "holds no run to go on with; choose another folder with -o" in err + out
