@@ -1,5 +1,8 @@
 """The report in a browser: no error in its console, figures drawn, the slider moves the field, text is text."""
 
+import base64
+import gzip
+import json
 import os
 import re
 import shutil
@@ -36,16 +39,41 @@ def page(tmp_path_factory):
 
 def test_one_file_small_and_from_nowhere_else(page):
     text = page.read_text()
-    assert page.stat().st_size < 6_000_000
-    assert text.count("plotly.js v") == 1
+    assert page.stat().st_size < 3_000_000
+    assert unpacked(text, "plotly").count("plotly.js v") == 1
     outside = re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
     assert not re.findall(r'(?:src|href)="(?!data:)', outside)
     assert "<img" not in outside
 
 
+def unpacked(text, name):
+    packed = re.search(f'id="{name}">([^<]*)<', text).group(1)
+    return gzip.decompress(base64.b64decode(packed)).decode()
+
+
+def test_the_map_is_the_posterior_on_a_grid_at_one_scale(page):
+    figures = json.loads(unpacked(page.read_text(), "figures"))
+    mean, sd = figures["figure-1"], figures["figure-2"]
+    for figure in (mean, sd):
+        assert [trace["type"] for trace in figure["data"]] == ["heatmap", "scatter"]
+        assert figure["layout"]["yaxis"]["scaleanchor"] == "x"
+    assert len(figures["figure-3"]["frames"]) == 3  # of four steps, those of which the draws are kept
+
+
 def test_it_says_what_matters(page):
     text = page.read_text()
-    for part in ("The latent function now", "Its evolution", "Parameters", "forecasts", "Diagnostics", "Settings"):
+    for part in (
+        "The latent function now",
+        "Its evolution",
+        "Some stations",
+        "Parameters",
+        "in grey",
+        "persistence",
+        "AR(1)",
+        "forecasts",
+        "Diagnostics",
+        "Settings",
+    ):
         assert part in text
     assert "forecast interval" in text
 
@@ -80,7 +108,7 @@ def opened(browser, page):
 def test_it_opens_without_an_error_and_draws_all_figures(opened):
     assert opened.get_log("browser") == []
     places = opened.find_elements("css selector", ".figure")
-    assert len(places) >= 9
+    assert len(places) >= 14
     drawn = opened.execute_script(
         "return [...document.querySelectorAll('.figure')].map(f => f.querySelectorAll('svg.main-svg').length)"
     )
@@ -99,10 +127,10 @@ def test_the_slider_moves_the_field(opened):
     from selenium.webdriver import ActionChains
     from selenium.webdriver.support.ui import WebDriverWait
 
-    shown = "return document.querySelector('#figure-2').data[1].text[0]"
-    label = "return document.querySelector('#figure-2 .slider-label').textContent"
+    shown = "return document.querySelector('#figure-3').data[1].text[0]"
+    label = "return document.querySelector('#figure-3 .slider-label').textContent"
     before, at = opened.execute_script(shown), opened.execute_script(label)
-    rail = opened.find_element("css selector", "#figure-2 .slider-rail-touch-rect")
+    rail = opened.find_element("css selector", "#figure-3 .slider-rail-touch-rect")
     opened.execute_script("arguments[0].scrollIntoView({block: 'center'})", rail)
     ActionChains(opened).move_to_element_with_offset(rail, -int(rail.rect["width"] * 0.4), 0).click().perform()
     WebDriverWait(opened, 10).until(lambda b: b.execute_script(shown) != before)

@@ -24,8 +24,8 @@ def test_kinds_are_not_merged():
     drift = "drift: the data lie above their predictions; check the data"
     sentences = about_sampling([info(1, (slow,)), info(2, (slow, drift)), info(3)])
     assert [sentence.text for sentence in sentences] == [
-        "Slow mixing in 2 steps (scale in 2): least ESS 3 (of 3 steps).",
-        "Drift in 1 step: the data lie above their predictions; check the data (of 3 steps).",
+        "Slow mixing in 2 of 3 steps (scale in 2): least ESS 3.",
+        "Drift in 1 of 3 steps: the data lie above their predictions; check the data.",
     ]
     assert not any(sentence.good for sentence in sentences)
 

@@ -27,5 +27,6 @@ def test_a_run_adds_up_by_kind_and_parameter():
     other = str(Remark("slow mixing", ("noise",), "least ESS 3"))
     slow, drift = add_up([[SLOW], [other, DRIFT], [], [SLOW]])
     assert (slow.kind, slow.steps, slow.about) == ("slow mixing", 3, {"noise": 3, "scale": 2})
-    assert str(slow) == "slow mixing in 3 steps (noise in 3, scale in 2)"
-    assert str(drift) == "drift in 1 step"
+    assert slow.among(4) == "slow mixing in 3 of 4 steps (noise in 3, scale in 2)"
+    assert drift.among(4) == "drift in 1 of 4 steps"
+    assert add_up([[SLOW]])[0].among(1) == "slow mixing in the only step (scale, noise)"

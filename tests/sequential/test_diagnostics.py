@@ -99,3 +99,11 @@ def test_thresholds_follow_the_number_of_draws():
     assert least_ess(80) == 5
     limits = rhat_limit(np.array([100.0, 1000.0, 10_000.0]), 8)
     assert limits[0] > 1.1 > limits[1] > limits[2] > 1.0
+
+
+@pytest.mark.parametrize("n", [4, 5, 10])
+def test_a_few_draws_a_chain_raise_neither_alarm_nor_error(n):
+    rng = np.random.default_rng(n)
+    with np.errstate(all="raise"):
+        alarms = sum("chains disagree" in found_in(rng.normal(size=(2, n, 8))) for _ in range(100))
+    assert alarms <= 2

@@ -11,14 +11,14 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 from numpyro.diagnostics import effective_sample_size, gelman_rubin
-from scipy.special import chdtri, ndtri
+from scipy.special import fdtri, ndtri
 
 from seqgp.samplers.info import UpdateInfo
 from seqgp.samplers.remarks import Remark
 
 LATENT_VALUES = 16  # of the latent, evenly spread, are looked at in each step
 TAILS = (0.05, 0.95)
-MARGIN = 1.5
+MARGIN = 2.0
 
 Values = Float[np.ndarray, "chains n k"]
 Each = Float[np.ndarray, " k"]
@@ -48,6 +48,8 @@ def diagnose(z: Values, latent: Values, names: list[str]) -> Diagnosis:
         return entries | {"latent": float("nan") if np.isnan(latent).all() else float(worst(latent))}
 
     within = _ess(ranked - ranked.mean(axis=1, keepdims=True))
+    every = float(halves.shape[0] * halves.shape[1])
+    within = np.where((within > 0) & (within < every), within, every)  # of a few draws, centred, anything is found
     return Diagnosis(
         named(_rhat(halves, ranked), np.nanmax),
         named(rhat_limit(within, len(halves)), np.nanmax),
@@ -60,11 +62,11 @@ def rhat_limit(within: Each, halves: int) -> Each:
     """What R-hat may reach by chance: in one step of a thousand, where all chains sample the same distribution.
 
     The means of ``m`` half chains that are worth ``within`` independent draws together, had each the right mean, vary
-    so that ``R-hat² = 1 + (m / within) chi²_{m−1} / (m − 1)``. There are two R-hats of each quantity. The margin is for
-    the autocorrelation of short chains, which is found too small.
+    so that ``R-hat² = 1 + (m / within) F``, with ``m − 1`` and ``within − m`` degrees of freedom. There are two R-hats
+    of each quantity. The margin is for the autocorrelation of short chains, which is found too small.
     """
     chance = 1e-3 / (2 * len(within))
-    quantile = float(chdtri(halves - 1, chance)) / (halves - 1)
+    quantile = fdtri(halves - 1, np.maximum(within - halves, 1.0), 1 - chance)
     return np.sqrt(1 + MARGIN * quantile * halves / within)
 
 

@@ -197,7 +197,7 @@ def report_run(result: Run, as_json: bool, whole: bool = False, added: int | Non
     """
     info, store = result.infos[-1], result.store
     steps = 0 if store is None else len(store)
-    summed = [f"{total} of {len(result.infos)}" for total in add_up(step.warnings for step in result.infos)]
+    summed = [total.among(len(result.infos)) for total in add_up(step.warnings for step in result.infos)]
     said = {
         "run": None if store is None else str(store.path),
         "steps": steps,

@@ -111,7 +111,7 @@ def summary(folder: RunFolder, json: Json = False, debug: Debug = False) -> None
         "rhat": info.rhat,
         "settings": info.settings,
         "warnings": list(info.warnings),
-        "warnings_of_all_steps": [f"{total} of {len(steps)}" for total in add_up(step.info.warnings for step in steps)],
+        "warnings_of_all_steps": [total.among(len(steps)) for total in add_up(step.info.warnings for step in steps)],
         "versions": store.manifest.versions,
         "left_out": [note._asdict() for note in left_out(folder)],
     }

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import ndtri
 
-FEWEST = 10  # pairs of data that the spread of a forecast is estimated from
+FEWEST = 6  # pairs of data that the spread of a forecast is estimated from
 
 
 class Baseline(NamedTuple):

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from seqgp.evaluate.predict import predict
+from seqgp.evaluate.scores import crps
 from seqgp.io.store import Store
 from seqgp.models.model import Model
 from seqgp.samplers.keys import stream
@@ -26,6 +27,7 @@ class Check(NamedTuple):
     most: float  # … inside the central 95 % interval
     crps: float
     log_score: float  # per observed value
+    crps_each: np.ndarray | None = None  # of every value, NaN where it is missing
 
 
 def forecast_checks(store: Store, model: Model | None = None, last: int = 30) -> list[Check]:
@@ -57,6 +59,13 @@ def forecast_checks(store: Store, model: Model | None = None, last: int = 30) ->
                 prediction.coverage(snapshot.y, 0.95),
                 prediction.crps(snapshot.y),
                 float(prediction.log_score(snapshot.y)) / seen,
+                _each(np.asarray(prediction.y), snapshot.y),
             )
         )
     return checks
+
+
+def _each(draws: np.ndarray, y: np.ndarray) -> np.ndarray:
+    found, seen = np.full(y.shape, np.nan), ~np.isnan(y)
+    found[seen] = crps(draws[:, seen], y[seen])
+    return found

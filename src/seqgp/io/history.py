@@ -73,6 +73,11 @@ def history_of(source: Any) -> History:
     return _named(moments, title, configuration.get("data") or {})
 
 
+def stations_of(moment: Moment) -> list[Any]:
+    """What tells the locations of a step from each other: their labels, or their inputs."""
+    return moment.labels or [tuple(row) for row in moment.x.tolist()]
+
+
 def _moment(snapshot: Any, labels: list[str] | None, summary: Summary, info: Info) -> Moment:
     y = snapshot.y if snapshot.y.shape == (len(snapshot.x),) else None
     return Moment(snapshot.t, snapshot.x, y, labels, summary, info)

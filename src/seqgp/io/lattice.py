@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
+from seqgp.io.store import Store
 from seqgp.models.model import Model
 from seqgp.samplers.protocol import State
 
-DRAWS = 100  # of the posterior, evenly spread over those there are
 BLOCK = 96  # points that are drawn together: only their own mean and sd are wanted
 SEED = 0
 
@@ -25,7 +25,7 @@ class Surface(NamedTuple):
     sd: Float[np.ndarray, "b a"]
 
 
-def surface_of(model: Model, state: State, box: Sequence[tuple[float, float]], cells: int) -> Surface:
+def surface_of(model: Model, state: State, box: Sequence[tuple[float, float]], cells: int, draws: int = 400) -> Surface:
     """The posterior at the last time of a state, over a box of two inputs.
 
     Args:
@@ -33,11 +33,12 @@ def surface_of(model: Model, state: State, box: Sequence[tuple[float, float]], c
         state: the draws.
         box: for each input its least and largest value.
         cells: points along each side.
+        draws: of the posterior, evenly spread over those there are.
     """
     axes = (np.linspace(*box[0], cells), np.linspace(*box[1], cells))
     points = np.stack(np.meshgrid(*axes, indexing="xy"), axis=-1).reshape(-1, 2)
     padded = np.concatenate([points, np.repeat(points[-1:], -len(points) % BLOCK, axis=0)])
-    few = state.thinned(DRAWS)
+    few = state.thinned(draws)
     key = jax.random.key(SEED)  # the same noise everywhere and at all times: maps that move do not flicker
     levels = [
         np.asarray(few.predictive(model, block, few.t).draws(key, model)) for block in padded.reshape(-1, BLOCK, 2)
@@ -45,3 +46,32 @@ def surface_of(model: Model, state: State, box: Sequence[tuple[float, float]], c
     level = np.concatenate(levels, axis=1)[:, : len(points)]
     shape = (cells, cells)
     return Surface(axes, level.mean(axis=0).reshape(shape), level.std(axis=0).reshape(shape))
+
+
+def surfaces_of(
+    source: Any, numbers: Sequence[int], cells: int, model: Model | None = None, draws: int = 400
+) -> dict[int, Surface]:
+    """The surfaces of some steps of a run (counted from 0), where there are two inputs, draws and a model.
+
+    Args:
+        source: a ``Run``, or a :class:`Store`.
+        numbers: which of its steps.
+        cells: points along each side; the box is that of all inputs of the run.
+        model: the model; a run has it, and a store where it is made of ready-made parts.
+        draws: of the posterior of each step, at most.
+    """
+    store = source if isinstance(source, Store) else getattr(source, "store", None)
+    model = model or (source.model if hasattr(source, "model") else None)
+    if model is None:
+        return {}
+    if isinstance(store, Store):
+        steps = list(store)
+        snapshots = [step.snapshot for step in steps]
+        states = {i: steps[i].state for i in numbers if steps[i].whole}
+    else:
+        snapshots, states = [source.snapshot], {0: source.state}
+    x = np.concatenate([snapshot.x for snapshot in snapshots])
+    if x.shape[1] != 2:
+        return {}
+    box = list(zip(x.min(axis=0).tolist(), x.max(axis=0).tolist()))
+    return {i: surface_of(model, state, box, cells, draws) for i, state in states.items() if i in numbers}

@@ -7,6 +7,7 @@ with extra("plots"):
 
 from seqgp.plots.figures import (
     calibration,
+    compared,
     coverage,
     diagnostics,
     evolution,
@@ -14,6 +15,18 @@ from seqgp.plots.figures import (
     parameter,
     parameters,
     scores,
+    station,
 )
 
-__all__ = ["calibration", "coverage", "diagnostics", "evolution", "field", "parameter", "parameters", "scores"]
+__all__ = [
+    "calibration",
+    "compared",
+    "coverage",
+    "diagnostics",
+    "evolution",
+    "field",
+    "parameter",
+    "parameters",
+    "scores",
+    "station",
+]

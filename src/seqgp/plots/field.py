@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.interpolate import griddata
-from scipy.spatial import QhullError
 
 from seqgp.io.history import History, Moment
+from seqgp.io.lattice import Surface
 from seqgp.plots.style import BAND, COLOUR, WIDE_BAND, graph_objects, label
 
 MAP_POINTS, LINE_POINTS = 400, 1000  # that are drawn, at most
-LATTICE, COARSE = 80, 48  # cells of a map along each side; of a map that moves
+SAME_UNIT = 4.0  # two inputs whose ranges differ by less than this factor are drawn to one scale
 
 
 class Limits(NamedTuple):
@@ -21,28 +21,41 @@ class Limits(NamedTuple):
     low: float
     high: float
     x: list[tuple[float, float]]
+    most_sd: float
 
 
-def frame_limits(moments: list[Moment]) -> Limits:
-    """The ranges of latent, data and inputs over all steps."""
+def frame_limits(moments: Sequence[Moment], surfaces: Sequence[Surface] = ()) -> Limits:
+    """The ranges of latent, data and inputs over all steps, and of what maps show."""
     bands = np.concatenate([np.concatenate([m.summary.row("2.5%"), m.summary.row("97.5%")]) for m in moments])
     data = [m.y[~np.isnan(m.y)] for m in moments if m.y is not None and m.x.shape[1] == 1]
     values = np.concatenate([bands, *data])
     if moments[-1].x.shape[1] == 2:
-        values = np.concatenate([m.summary.row("mean") for m in moments])
+        values = np.concatenate([*(m.summary.row("mean") for m in moments), *(s.mean.ravel() for s in surfaces)])
     x = np.concatenate([m.x for m in moments])
     box = [(float(low), float(high)) for low, high in zip(x.min(axis=0), x.max(axis=0))]
     low, high = float(values.min()), float(values.max())
     margin = 0.05 * (high - low) or 1.0
-    return Limits(low - margin, high + margin, box)
+    margin = margin if moments[-1].x.shape[1] != 2 else 0.0 if high > low else 1.0
+    sds = np.concatenate([*(m.summary.row("sd") for m in moments), *(s.sd.ravel() for s in surfaces)])
+    return Limits(low - margin, high + margin, box, float(sds.max()) or 1.0)
 
 
-def field_traces(history: History, moment: Moment, limits: Limits, lattice: int = LATTICE) -> list[Any]:
-    """The traces of one step; of every step of a run the same number."""
+def field_traces(
+    history: History, moment: Moment, limits: Limits, surface: Surface | None = None, what: str = "mean"
+) -> list[Any]:
+    """The traces of one step; of every step of a run the same number.
+
+    Args:
+        history: how its columns are called.
+        moment: the step.
+        limits: the ranges.
+        surface: of two inputs, the posterior on a grid; without it only the locations are drawn.
+        what: of two inputs, ``"mean"`` or ``"sd"``.
+    """
     dimension = moment.x.shape[1]
     if dimension == 1:
         return _line(moment)
-    return _map(history, moment, limits, lattice) if dimension == 2 else _by_location(moment)
+    return _map(history, moment, limits, surface, what) if dimension == 2 else _by_location(moment)
 
 
 def field_layout(history: History, limits: Limits) -> dict[str, Any]:
@@ -52,12 +65,15 @@ def field_layout(history: History, limits: Limits) -> dict[str, Any]:
     if len(limits.x) == 2:
         (a, b), (c, d) = limits.x
         pad_x, pad_y = 0.04 * (b - a), 0.04 * (d - c)
-        return {
+        layout = {
             "height": 470,
-            "xaxis": {"title": names[0], "range": [a - pad_x, b + pad_x]},
-            "yaxis": {"title": names[1], "range": [c - pad_y, d + pad_y]},
+            "xaxis": {"title": names[0], "range": [a - pad_x, b + pad_x], "constrain": "domain"},
+            "yaxis": {"title": names[1], "range": [c - pad_y, d + pad_y], "constrain": "domain"},
             "showlegend": False,
         }
+        if 1 / SAME_UNIT < (b - a) / max(d - c, 1e-300) < SAME_UNIT:
+            layout["yaxis"] |= {"scaleanchor": "x", "scaleratio": 1}
+        return layout
     title = names[0] if len(limits.x) == 1 else "location"
     axis: dict[str, Any] = {"title": title}
     if len(limits.x) == 1:
@@ -90,7 +106,7 @@ def _line(moment: Moment) -> list[Any]:
     return traces
 
 
-def _map(history: History, moment: Moment, limits: Limits, lattice: int) -> list[Any]:
+def _map(history: History, moment: Moment, limits: Limits, surface: Surface | None, what: str) -> list[Any]:
     go = graph_objects()
     chosen = np.unique(np.linspace(0, len(moment.x) - 1, min(len(moment.x), MAP_POINTS)).astype(int))
     mean, sd = moment.summary.row("mean"), moment.summary.row("sd")
@@ -105,44 +121,41 @@ def _map(history: History, moment: Moment, limits: Limits, lattice: int) -> list
             else f"<br>datum: {moment.y[i]:.4g}"
         )
         text.append(f"<b>{label(names[i])}</b><br>latent: {mean[i]:.4g} ± {sd[i]:.2g}{datum}")
-    colour = {"colorscale": "Viridis", "cmin": limits.low, "cmax": limits.high}
-    title = {"text": label(history.value), "side": "top"}
-    marker = {"size": 9, "color": _short(mean[chosen]), "line": {"width": 1, "color": "white"}, **colour}
-    return [
-        _surface(moment, limits, lattice, colourbar={"title": title, "thickness": 12}),
-        go.Scatter(
-            x=_short(moment.x[chosen, 0]),
-            y=_short(moment.x[chosen, 1]),
-            mode="markers",
-            marker=marker,
-            text=text,
-            hovertemplate="%{text}<extra></extra>",
-        ),
-    ]
-
-
-def _surface(moment: Moment, limits: Limits, lattice: int, colourbar: dict[str, Any]) -> Any:
-    """The posterior mean between the points, interpolated for the eye; outside of them nothing is drawn."""
-    go = graph_objects()
-    axes = [np.linspace(low, high, lattice) for low, high in limits.x]
-    mesh = np.stack(np.meshgrid(*axes, indexing="xy"), axis=-1).reshape(-1, 2)
-    width = np.array([high - low or 1.0 for low, high in limits.x])
-    try:
-        z = griddata(moment.x / width, moment.summary.row("mean"), mesh / width, method="linear")
-    except (QhullError, ValueError):  # points on a line
-        z = np.full(len(mesh), np.nan)
-    return go.Heatmap(
-        x=_short(axes[0]),
-        y=_short(axes[1]),
-        z=_short(z.reshape(lattice, lattice)),
-        zmin=limits.low,
-        zmax=limits.high,
-        zsmooth="best",
-        colorscale="Viridis",
-        colorbar=colourbar,
-        hoverinfo="skip",
-        opacity=0.85,
+    of_mean = what == "mean"
+    scale = "Viridis" if of_mean else "Oranges"
+    low, high = (limits.low, limits.high) if of_mean else (0.0, limits.most_sd)
+    bar = {"title": {"text": label(history.value) if of_mean else "sd", "side": "top"}, "thickness": 12}
+    colour = {"colorscale": scale, "cmin": low, "cmax": high}
+    marker = {
+        "size": 9,
+        "color": _short((mean if of_mean else sd)[chosen]),
+        "line": {"width": 1, "color": "white" if of_mean else "#555555"},
+        **colour,
+    }
+    if surface is None:
+        marker |= {"showscale": True, "colorbar": bar}
+    dots = go.Scatter(
+        x=_short(moment.x[chosen, 0]),
+        y=_short(moment.x[chosen, 1]),
+        mode="markers",
+        marker=marker,
+        text=text,
+        hovertemplate="%{text}<extra></extra>",
     )
+    if surface is None:
+        return [dots]
+    ground = go.Heatmap(
+        x=_short(surface.axes[0]),
+        y=_short(surface.axes[1]),
+        z=_short(surface.mean if of_mean else surface.sd),
+        zmin=low,
+        zmax=high,
+        zsmooth="best",
+        colorscale=scale,
+        colorbar=bar,
+        hovertemplate="%{z:.4g}<extra></extra>",
+    )
+    return [ground, dots]
 
 
 def _by_location(moment: Moment) -> list[Any]:

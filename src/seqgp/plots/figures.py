@@ -2,44 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from seqgp.io.checks import Check
-from seqgp.io.history import History, history_of
+from seqgp.io.history import History, history_of, stations_of
+from seqgp.io.lattice import Surface, surfaces_of
 from seqgp.io.summary import STATISTICS
-from seqgp.plots.field import COARSE, field_layout, field_traces, frame_limits
+from seqgp.plots.field import field_layout, field_traces, frame_limits
 from seqgp.plots.style import BAND, COLOUR, GREY, WIDE_BAND, figure, graph_objects, label
+from seqgp.samplers.info import particle_figure
 
 FRAMES = 60  # of the slider, at most: evenly spread over the steps
+LATTICE, COARSE = 40, 24  # points of a map along each side; of a map that moves
 
 
-def field(source: Any, step: int = -1) -> Any:
+def field(source: Any, step: int = -1, what: str = "mean", surface: Surface | None = None) -> Any:
     """The latent at one step: a line with bands (one input), a map (two), or intervals by location (more).
+
+    A map is the posterior at the points of a grid, with the locations as dots; a step of which only the summary is
+    kept has the locations alone.
 
     Args:
         source: a ``Run`` or a ``Store``.
         step: which of the steps; the last one by default.
+        what: of a map, the ``"mean"`` or the ``"sd"`` of the posterior.
+        surface: of a map, the posterior on a grid, where it is at hand.
     """
     history = history_of(source)
     moment = history.moments[step]
-    limits = frame_limits([moment])
-    return figure(field_traces(history, moment, limits), **field_layout(history, limits))
+    if surface is None and not isinstance(source, History):
+        number = step % len(history.moments)
+        surface = surfaces_of(source, [number], LATTICE).get(number)
+    limits = frame_limits([moment], [] if surface is None else [surface])
+    if surface is not None:
+        limits = limits._replace(x=[(float(axis[0]), float(axis[-1])) for axis in surface.axes])
+    return figure(field_traces(history, moment, limits, surface, what), **field_layout(history, limits))
 
 
-def evolution(source: Any, frames: int = FRAMES) -> Any:
-    """The latent over time, with a slider."""
+def evolution(source: Any, frames: int = FRAMES, surfaces: Mapping[int, Surface] | None = None) -> Any:
+    """The latent over time, with a slider: of two inputs, the steps of which there are draws.
+
+    Args:
+        source: a ``Run`` or a ``Store``.
+        frames: how many steps, at most.
+        surfaces: of maps, the posterior on a grid by the number of the step, where it is at hand.
+    """
     history = history_of(source)
-    chosen = _spread(len(history.moments), frames)
-    moments = [history.moments[i] for i in chosen]
-    limits = frame_limits(moments)
+    chosen = spread(len(history.moments), frames)
+    if surfaces is None:
+        surfaces = {} if isinstance(source, History) else surfaces_of(source, chosen, COARSE, draws=100)
+    chosen = [i for i in chosen if i in surfaces] or chosen
+    moments, grounds = [history.moments[i] for i in chosen], [surfaces.get(i) for i in chosen]
+    limits = frame_limits(moments, [ground for ground in grounds if ground is not None])
     go = graph_objects()
     names = [_time_text(history, moment.t) for moment in moments]
-    made = [go.Frame(data=field_traces(history, m, limits, COARSE), name=name) for m, name in zip(moments, names)]
-    result = figure(field_traces(history, moments[-1], limits, COARSE), **field_layout(history, limits))
-    result.frames = made
+    traces = [field_traces(history, m, limits, ground) for m, ground in zip(moments, grounds)]
+    result = figure(traces[-1], **field_layout(history, limits))
+    result.frames = [go.Frame(data=data, name=name) for data, name in zip(traces, names)]
     at_once = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
     steps = [{"label": name, "method": "animate", "args": [[name], at_once]} for name in names]
     prefix = f"{label(history.time)} = "
@@ -56,13 +78,30 @@ def evolution(source: Any, frames: int = FRAMES) -> Any:
     return result.update_layout(sliders=[slider], margin={"b": 110}, height=result.layout.height + 70)
 
 
-def parameter(source: Any, name: str) -> Any:
-    """One parameter over time: median, and the central 50 % and 95 % intervals."""
+def parameter(source: Any, name: str, prior: Sequence[float] | None = None) -> Any:
+    """One parameter over time: median, and the central 50 % and 95 % intervals.
+
+    Args:
+        source: a ``Run`` or a ``Store``.
+        name: the parameter, ``"space.lengthscale[0]"`` say.
+        prior: the central 95 % interval of its prior, drawn in grey.
+    """
     history = history_of(source)
     found = history.parameters()
     if name not in found:
         raise KeyError(f"no parameter {name!r}; there are {', '.join(found)}")
-    return figure(_bands(history.times(), found[name]), height=230, showlegend=False, yaxis={"rangemode": "normal"})
+    result = figure(_bands(history.times(), found[name]), height=230, showlegend=False, yaxis={"rangemode": "normal"})
+    if prior is not None:
+        low, high = prior
+        result.add_hrect(y0=low, y1=high, fillcolor=GREY, opacity=0.13, line_width=0, layer="below")
+        # A shape moves no axis: with half of the posterior's range added, the prior's edge shows where it is near.
+        seen = found[name][:, [STATISTICS.index("2.5%"), STATISTICS.index("97.5%")]]
+        least, most = float(seen.min()), float(seen.max())
+        width = most - least or 1.0
+        bottom = max(least - 0.5 * width, min(least, low) - 0.1 * width)
+        top = min(most + 0.5 * width, max(most, high) + 0.1 * width)
+        result.update_yaxes(range=[bottom, top])
+    return result
 
 
 def parameters(source: Any) -> Any:
@@ -79,6 +118,26 @@ def parameters(source: Any) -> Any:
         for trace in _bands(history.times(), values):
             result.add_trace(trace, row=i // columns + 1, col=i % columns + 1)
     return figure([], base=result, height=220 * rows, showlegend=False)
+
+
+def station(source: Any, name: Any) -> Any:
+    """The latent at one station over time, with bands, and its data.
+
+    Args:
+        source: a ``Run`` or a ``Store``.
+        name: the station: its label, or its inputs as a tuple where there are no labels.
+    """
+    history, go = history_of(source), graph_objects()
+    places = [(moment, list(stations_of(moment))) for moment in history.moments]
+    seen = [(moment, names.index(name)) for moment, names in places if name in names]
+    if not seen:
+        raise KeyError(f"no station {name!r}")
+    times = [history.when(moment.t) for moment, _ in seen]
+    traces = _bands(times, np.stack([moment.summary.latent[:, i] for moment, i in seen]))
+    data = [np.nan if moment.y is None else moment.y[i] for moment, i in seen]
+    marker = {"size": 5, "color": "#222222", "opacity": 0.7}
+    dots = go.Scatter(x=times, y=data, mode="markers", marker=marker, hovertemplate="datum %{y:.4g}<extra></extra>")
+    return figure([*traces, dots], height=230, showlegend=False)
 
 
 def calibration(checks: Sequence[Check]) -> Any:
@@ -124,20 +183,48 @@ def scores(source: Any, checks: Sequence[Check]) -> Any:
     return figure(traces, height=280).update_xaxes(title=label(history.time))
 
 
+def compared(source: Any, comparison: Mapping[str, Sequence[float]], times: Sequence[float]) -> Any:
+    """The CRPS of the forecasts of each step, beside those of forecasts that cost nothing."""
+    history, go = history_of(source), graph_objects()
+    when = [history.when(t) for t in times]
+    dashes = ("solid", "dot", "dash")
+    colours = (COLOUR, GREY, "#c26a1b")
+    traces = [
+        go.Scatter(x=when, y=list(values), name=name, line={"color": colour, "dash": dash}, mode="lines")
+        for (name, values), colour, dash in zip(comparison.items(), colours, dashes)
+    ]
+    return (
+        figure(traces, height=280)
+        .update_xaxes(title=label(history.time))
+        .update_yaxes(title="CRPS", rangemode="tozero")
+    )
+
+
 def diagnostics(source: Any) -> Any:
-    """The least effective sample size and the largest R-hat of each step."""
+    """Of each step the least effective sample size and the largest R-hat, or evidence and effective particles."""
     from plotly.subplots import make_subplots
 
     history, go = history_of(source), graph_objects()
     infos, times = [moment.info for moment in history.moments], history.times()
-    result = make_subplots(rows=1, cols=2, subplot_titles=["least ESS", "largest R-hat"])
-    panels = (("min_ess", COLOUR), ("max_rhat", "#c26a1b"))
-    for column, (name, colour) in enumerate(panels, start=1):
-        values = [getattr(info, name) for info in infos]
-        result.add_trace(go.Scatter(x=times, y=values, mode="lines+markers", line_color=colour), row=1, col=column)
-    result.add_hline(y=1.05, line_color=GREY, line_width=1, line_dash="dot", col=2, row=1)  # pyright: ignore
-    result = figure([], base=result, height=280, showlegend=False)
-    return result.update_yaxes(rangemode="tozero", col=1)
+    panels = {
+        "least ESS": [info.min_ess for info in infos],
+        "largest R-hat": [info.max_rhat for info in infos],
+        "log evidence so far": [particle_figure(info, "log_evidence") for info in infos],
+        "effective particles": [particle_figure(info, "effective") for info in infos],
+    }
+    panels = {name: values for name, values in panels.items() if not _all_missing(values)} or {"": []}
+    result = make_subplots(rows=1, cols=len(panels), subplot_titles=list(panels))
+    for column, (name, values) in enumerate(panels.items(), start=1):
+        colour = "#c26a1b" if name in ("largest R-hat", "effective particles") else COLOUR
+        line = go.Scatter(x=times, y=values, mode="lines+markers", line_color=colour)
+        result.add_trace(line, row=1, col=column)
+        if name in ("least ESS", "effective particles"):
+            result.update_yaxes(rangemode="tozero", col=column)
+    return figure([], base=result, height=280, showlegend=False)
+
+
+def _all_missing(values: Sequence[float | None]) -> bool:
+    return all(value is None or np.isnan(value) for value in values)
 
 
 def _bands(times: list[Any], values: np.ndarray) -> list[Any]:
@@ -159,7 +246,8 @@ def _bands(times: list[Any], values: np.ndarray) -> list[Any]:
     return [band("2.5%", "97.5%", WIDE_BAND), band("25%", "75%", BAND), middle]
 
 
-def _spread(count: int, most: int) -> list[int]:
+def spread(count: int, most: int) -> list[int]:
+    """At most so many of the numbers below ``count``, evenly spread, the first and the last among them."""
     return sorted(set(np.linspace(0, count - 1, min(count, most)).round().astype(int).tolist()))
 
 

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from seqgp import plots
 from seqgp.io.checks import Check, forecast_checks
 from seqgp.io.errors import StoreError
 from seqgp.io.files import write_atomically
-from seqgp.io.history import History, history_of
+from seqgp.io.history import History, history_of, stations_of
+from seqgp.io.lattice import Surface, surfaces_of
 from seqgp.io.store import Store
 from seqgp.io.summary import STATISTICS
 from seqgp.models.model import Model
-from seqgp.plots.figures import FRAMES
+from seqgp.plots.figures import COARSE, FRAMES, LATTICE, spread
+from seqgp.report.comparison import compare_forecasts
 from seqgp.report.page import Page
-from seqgp.report.sentences import about_forecasts, about_sampling, verdict
+from seqgp.report.sentences import about_forecasts, about_sampling, effective_numbers, verdict
+from seqgp.samplers.info import Info, particle_figure
 
-LARGEST = 6_000_000  # bytes of a page
+LARGEST = 3_000_000  # bytes of a page
+FEW_DRAWS = 100  # of each of the maps of the slider
+STATIONS = 4  # whose series are shown
+MAPS = {"Posterior mean": "mean", "Posterior standard deviation": "sd"}
 
 
 def report(source: Any, path: str | Path, model: Model | None = None) -> Path:
@@ -36,32 +44,40 @@ def report(source: Any, path: str | Path, model: Model | None = None) -> Path:
         raise StoreError("report: the run is not stored; make it with seqgp.run(…, store=…)")
     model = model or getattr(source, "model", None)
     history, checks = history_of(store), forecast_checks(store, model)
+    shown = spread(len(history.moments), FRAMES)
+    now = surfaces_of(store, [len(history.moments) - 1], LATTICE, model)
+    surfaces = surfaces_of(store, shown, COARSE, model, FEW_DRAWS)
     frames = FRAMES
-    text = _page(history, checks, store, frames)
+    text = _page(history, checks, store, frames, now, surfaces, model or store.model)
     while len(text.encode()) > LARGEST and frames > 1:
         frames //= 2
-        text = _page(history, checks, store, frames)
+        text = _page(history, checks, store, frames, now, surfaces, model or store.model)
     target = Path(path)
     write_atomically(target, lambda file: file.write(text.encode()))
     return target
 
 
-def _page(history: History, checks: Sequence[Check], store: Store, frames: int) -> str:
+def _page(
+    history: History,
+    checks: Sequence[Check],
+    store: Store,
+    frames: int,
+    now: Mapping[int, Surface],
+    surfaces: Mapping[int, Surface],
+    model: Model | None,
+) -> str:
     page = Page(history.title)
     draws = int(store.manifest.sampler.get("draws", "0"))
     infos = [moment.info for moment in history.moments]
     _what(page, history, draws)
     sentences = [*about_sampling(infos), *about_forecasts(checks)]
     page.findings([*sentences, *verdict(infos, checks, sentences)])
-    _latent(page, history, frames)
-    _parameters(page, history)
+    _latent(page, history, frames, now, surfaces)
+    _series(page, history)
+    _parameters(page, history, model)
     _forecasts(page, history, checks)
     page.heading("Diagnostics")
-    page.text(
-        "ESS is the number of independent draws that the draws are worth; R-hat compares the chains, and is close to 1 "
-        "where they agree.",
-        soft=True,
-    )
+    page.text(_about_diagnostics(infos), soft=True)
     page.figure(plots.diagnostics(history), "diagnostics over time")
     _cost(page, infos)
     _settings(page, store)
@@ -87,49 +103,105 @@ def _what(page: Page, history: History, draws: int) -> None:
     )
 
 
-def _latent(page: Page, history: History, frames: int) -> None:
+def _latent(
+    page: Page, history: History, frames: int, now: Mapping[int, Surface], surfaces: Mapping[int, Surface]
+) -> None:
     page.heading("The latent function now")
-    page.text(_caption(history), soft=True)
-    page.figure(plots.field(history), "the latent function at the last step")
+    surface = next(iter(now.values()), None)
+    page.text(_caption(history, surface is not None), soft=True)
+    if surface is None:
+        page.figure(plots.field(history), "the latent function at the last step")
+    else:
+        both = {name: plots.field(history, what=what, surface=surface) for name, what in MAPS.items()}
+        page.figures(both)
     if len(history.moments) > 1:
         page.heading("Its evolution")
-        shown = min(frames, len(history.moments))
+        figure = plots.evolution(history, frames, surfaces)
+        shown = len(figure.frames)
         more = "" if shown == len(history.moments) else f" ({shown} of {len(history.moments)} steps are shown)"
         page.text(f"Move the slider to go through time{more}.", soft=True)
-        page.figure(plots.evolution(history, frames), "the latent function over time")
+        page.figure(figure, "the latent function over time")
 
 
-def _caption(history: History) -> str:
+def _caption(history: History, on_grid: bool) -> str:
     dimension = history.moments[-1].x.shape[1]
     if dimension == 1:
         return "The median, with bands that hold 50 % and 95 % of the posterior; dots are data."
     if dimension == 2:
-        return (
-            "The posterior mean at the locations (dots), drawn through between them for the eye. Point at a dot for "
-            "its value, uncertainty and datum."
+        ground = "Mean and standard deviation of the posterior at the points of a grid; dots are the locations. "
+        return (ground if on_grid else "The posterior mean at the locations. ") + (
+            "Point at a dot for its value, uncertainty and datum."
         )
     return "The median at each location, with an interval that holds 95 % of the posterior; dark dots are data."
 
 
-def _parameters(page: Page, history: History) -> None:
+def _series(page: Page, history: History) -> None:
+    chosen = _stations(history)
+    if len(history.moments) < 3 or not chosen:
+        return
+    page.heading("Some stations")
+    page.text(
+        "The latent at a few stations that are far from each other: the median, with bands that hold 50 % and 95 % of "
+        "the posterior; dots are data.",
+        soft=True,
+    )
+    names = {name: name if isinstance(name, str) else ", ".join(f"{value:.4g}" for value in name) for name in chosen}
+    page.figures({text: plots.station(history, name) for name, text in names.items()})
+
+
+def _stations(history: History) -> list[Any]:
+    """Of the stations that are seen in at least half of the steps, a few that are far from each other."""
+    places: dict[Any, np.ndarray] = {}
+    counts: Counter[Any] = Counter()
+    for moment in history.moments:
+        names = stations_of(moment)
+        counts.update(set(names))
+        places |= dict(zip(names, moment.x))
+    often = [name for name, count in counts.items() if count >= len(history.moments) / 2]
+    if not often:
+        return []
+    x = np.stack([places[name] for name in often])
+    x = (x - x.mean(axis=0)) / np.where(np.ptp(x, axis=0) > 0, np.ptp(x, axis=0), 1.0)
+    chosen = [int(np.argmin((x**2).sum(axis=1)))]
+    while len(chosen) < min(STATIONS, len(often)):
+        distance = np.min([((x - x[i]) ** 2).sum(axis=1) for i in chosen], axis=0)
+        chosen.append(int(np.argmax(distance)))
+    return [often[i] for i in dict.fromkeys(chosen)]
+
+
+def _parameters(page: Page, history: History, model: Model | None) -> None:
     found = history.parameters()
     if not found:
         return
     page.heading("Parameters")
-    page.text("In natural units: the median, with bands that hold 50 % and 95 % of the posterior.", soft=True)
+    page.text(
+        "In natural units: the median, with bands that hold 50 % and 95 % of the posterior"
+        f"{'' if model is None else '; in grey the 95 % of the prior'}.",
+        soft=True,
+    )
+    priors = {} if model is None else prior_intervals(model)
     info = history.moments[-1].info
     shown = ("mean", "sd", "2.5%", "50%", "97.5%")
-    rows = [
-        [
-            name,
-            *(f"{values[-1, STATISTICS.index(s)]:.4g}" for s in shown),
-            f"{info.ess.get(name, np.nan):.0f}",
-            f"{info.rhat.get(name, np.nan):.3f}",
-        ]
-        for name, values in found.items()
-    ]
-    page.numbers(["now", *shown, "ESS", "R-hat"], rows)
-    page.figures({name: plots.parameter(history, name) for name in found})
+    checked = [name for name in ("ess", "rhat") if getattr(info, name)]
+    rows = []
+    for name, values in found.items():
+        numbers = [f"{values[-1, STATISTICS.index(s)]:.4g}" for s in shown]
+        prior = "{:.3g} to {:.3g}".format(*priors[name]) if name in priors else ""
+        ess, rhat = f"{info.ess.get(name, np.nan):.0f}", f"{info.rhat.get(name, np.nan):.3f}"
+        rows.append([name, *numbers, prior, *(ess if which == "ess" else rhat for which in checked)])
+    names = {"ess": "ESS", "rhat": "R-hat"}
+    page.numbers(["now", *shown, "prior, 95 %", *(names[which] for which in checked)], rows)
+    page.figures({name: plots.parameter(history, name, priors.get(name)) for name in found})
+
+
+def prior_intervals(model: Model) -> dict[str, tuple[float, float]]:
+    """The central 95 % interval of the prior of every parameter that is inferred, in natural units."""
+    quantiles = np.array([-1.0, 1.0]) * float(ndtri(0.975))
+    found = {}
+    for name, prior in model.entries():
+        ends = np.asarray(prior.value(prior.loc + prior.scale * quantiles))
+        found[name] = (float(ends.min()), float(ends.max()))
+    return found
 
 
 def _forecasts(page: Page, history: History, checks: Sequence[Check]) -> None:
@@ -146,17 +218,44 @@ def _forecasts(page: Page, history: History, checks: Sequence[Check]) -> None:
         "follow the dotted lines.",
         soft=True,
     )
-    page.figures(
-        {
-            "Where the data fell": plots.calibration(checks),
-            "Data inside their interval": plots.coverage(history, checks),
-            "Scores": plots.scores(history, checks),
-        }
+    figures = {
+        "Where the data fell": plots.calibration(checks),
+        "Data inside their interval": plots.coverage(history, checks),
+        "Scores": plots.scores(history, checks),
+    }
+    compared = compare_forecasts(history, checks)
+    if compared is not None:
+        figures["Beside forecasts that cost nothing"] = plots.compared(history, compared.crps, compared.times)
+    page.figures(figures)
+    if compared is not None:
+        page.text(
+            f"On the same {compared.data} data, of stations that were seen before: the mean CRPS (less is better), and "
+            "the share inside the 95 % interval. Persistence forecasts a station's last value; the AR(1) is one for "
+            "all stations.",
+            soft=True,
+        )
+        rows = [[name, f"{compared.total[name]:.4g}", f"{compared.inside[name]:.1%}"] for name in compared.total]
+        page.numbers(["forecast", "CRPS", "inside 95 %"], rows)
+
+
+def _about_diagnostics(infos: Sequence[Info]) -> str:
+    if effective_numbers(infos):
+        evidence = particle_figure(infos[-1], "log_evidence")
+        error, renewals = particle_figure(infos[-1], "log_evidence_se"), particle_figure(infos[-1], "renewals")
+        said = "" if evidence is None else f" The log evidence of all data is {evidence:.2f}"
+        said += f" ± {error:.2f}." if said and error is not None else "." * bool(said)
+        again = "" if renewals is None else f" The last step renewed them {renewals:.0f} times."
+        return f"How many particles the weights leave effective, and the evidence of the data so far.{said}{again}"
+    return (
+        "ESS is the number of independent draws that the draws of a step are worth; R-hat compares its chains, and is "
+        "close to 1 where they agree. Neither sees what earlier steps have lost: seqgp.replicate does."
     )
 
 
 def _cost(page: Page, infos: Sequence[Any]) -> None:
     last = infos[-1]
+    if not last.updates:
+        return
     rows = [
         [name, str(u.updates), f"{u.evaluations_per_update:.2f}", str(u.capped), str(u.not_positive_definite)]
         for name, u in last.updates.items()

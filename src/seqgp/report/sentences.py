@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from seqgp.io.checks import Check
-from seqgp.samplers.info import Info
+from seqgp.samplers.info import Info, particle_figure
 from seqgp.samplers.remarks import add_up
 
 
@@ -25,9 +25,8 @@ def about_sampling(infos: Sequence[Info]) -> list[Sentence]:
     if all(np.isnan(info.min_ess) for info in infos) and not effective_numbers(infos):
         found.append(Sentence(False, "There are too few draws a chain to judge the mixing: take at least 100 draws."))
     for total in add_up(info.warnings for info in infos):
-        text = f"{total}{f': {total.text}' if total.text else ''}"
-        of = f" (of {len(infos)} steps)" if len(infos) > 1 else ""
-        found.append(Sentence(False, f"{text[0].upper()}{text[1:]}{of}."))
+        text = f"{total.among(len(infos))}{f': {total.text}' if total.text else ''}"
+        found.append(Sentence(False, f"{text[0].upper()}{text[1:]}."))
     return found
 
 
@@ -55,12 +54,6 @@ def effective_numbers(infos: Sequence[Info]) -> list[float]:
     """The effective number of particles after each step, of samplers that have it."""
     found = [particle_figure(info, "effective") for info in infos]
     return [value for value in found if value is not None]
-
-
-def particle_figure(info: Info, name: str) -> float | None:
-    """``log_evidence``, ``log_evidence_se``, ``effective`` or ``renewals`` of an info, where there is one."""
-    value = getattr(info, name, info.extras.get(name))
-    return None if value is None else float(value)
 
 
 def about_forecasts(checks: Sequence[Check]) -> list[Sentence]:

@@ -49,3 +49,9 @@ class Info(NamedTuple):
     def max_rhat(self) -> float:
         """The largest R-hat over all parameters and the latent."""
         return max(self.rhat.values(), default=float("nan"))
+
+
+def particle_figure(info: Info, name: str) -> float | None:
+    """``log_evidence``, ``log_evidence_se``, ``effective`` or ``renewals`` of an info, where its sampler has it."""
+    value = getattr(info, name, info.extras.get(name))
+    return None if value is None else float(value)

@@ -54,9 +54,11 @@ class Sum(NamedTuple):
     about: dict[str, int]  # … for each of what it is about, the most frequent first
     text: str  # of the last one
 
-    def __str__(self) -> str:
+    def among(self, steps: int) -> str:
+        """In a few words, for a run of so many steps."""
         about = [f"{name} in {count}" for name, count in self.about.items()]
-        return _with(f"{self.kind} in {self.steps} step{'s' * (self.steps != 1)}", about)
+        where = "the only step" if steps == 1 else f"{self.steps} of {steps} steps"
+        return _with(f"{self.kind} in {where}", list(self.about) if steps == 1 else about)
 
 
 def add_up(warnings: Iterable[Sequence[str]]) -> list[Sum]:
