@@ -60,16 +60,17 @@ def surfaces_of(
         model: the model; a run has it, and a store where it is made of ready-made parts.
         draws: of the posterior of each step, at most.
     """
-    store = source if isinstance(source, Store) else getattr(source, "store", None)
-    model = model or (source.model if hasattr(source, "model") else None)
+    run: Any = source  # Store has neither state nor snapshot
+    store = run if isinstance(source, Store) else run.store
+    model = model or source.model
     if model is None:
         return {}
-    if isinstance(store, Store):
+    if store is None:
+        snapshots, states = [run.snapshot], {0: run.state}
+    else:
         steps = list(store)
         snapshots = [step.snapshot for step in steps]
         states = {i: steps[i].state for i in numbers if steps[i].whole}
-    else:
-        snapshots, states = [source.snapshot], {0: source.state}
     x = np.concatenate([snapshot.x for snapshot in snapshots])
     if x.shape[1] != 2:
         return {}
