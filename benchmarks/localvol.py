@@ -15,7 +15,7 @@ from scipy.linalg import get_lapack_funcs
 from threadpoolctl import threadpool_limits
 
 import seqgp
-from seqgp.apps.localvol import Plan, plan_quotes, quote_prices
+from seqgp.apps.localvol import PricingPlan, plan_quotes, quote_prices
 from seqgp.apps.localvol.march import implicit_matrices
 from seqgp.apps.localvol.solver import local_volatility
 
@@ -51,7 +51,7 @@ def lines(repeats: int = 300) -> list[Line]:
     ]
 
 
-def surface_of_75() -> Plan:
+def surface_of_75() -> PricingPlan:
     """15 strikes within two deviations at each of 5 maturities, at the default grid."""
     maturity = np.repeat([1 / 12, 0.25, 0.5, 1.0, 2.0], 15)
     return plan_quotes(maturity, np.exp(np.tile(np.linspace(-2, 2, 15), 5) * 0.2 * np.sqrt(maturity)))

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 import seqgp
-from seqgp.apps.localvol import LocalVolatility, Plan, knot_prices, plan_quotes
+from seqgp.apps.localvol import LocalVolatility, PricingPlan, knot_prices, plan_quotes
 
 MATURITIES = np.linspace(0.2, 1.0, 5)
 MONEYNESS = np.linspace(0.5, 1.2, 15)  # strikes over spot
@@ -23,7 +23,7 @@ class Market(NamedTuple):
 
     model: LocalVolatility
     snapshots: list[seqgp.Snapshot]
-    plans: list[Plan]
+    plans: list[PricingPlan]
     volatility: Float[np.ndarray, "T 5 15"]
     prices: Float[np.ndarray, "T 75"]
     moneyness: Float[np.ndarray, "15"]

@@ -6,10 +6,10 @@ import pytest
 import seqgp
 from runs import model
 from seqgp import plots
-from seqgp.io.checks import Check
-from seqgp.io.history import History, Moment
 from seqgp.io.summary import Summary
 from seqgp.latents.sites import Window
+from seqgp.plots.checks import Check
+from seqgp.plots.history import History, HistoryStep
 from seqgp.samplers.info import Info
 
 
@@ -25,7 +25,7 @@ def history(dimension, steps=5, n=12, labels=None, origin=None):
         x = rng.random((n, dimension))
         parameters = {"noise": np.sort(rng.random(7)), "space.lengthscale": rng.random((7, dimension))}
         summary = Summary(np.sort(rng.random((7, n)), axis=0), parameters)
-        moments.append(Moment(0.1 * step, x, rng.random(n), labels, summary, info(step)))
+        moments.append(HistoryStep(0.1 * step, x, rng.random(n), labels, summary, info(step)))
     return History(moments, "made up", [f"x{d}" for d in range(dimension)], "y", "t", origin, "days")
 
 
@@ -43,7 +43,7 @@ def test_field_and_evolution(dimension, kind):
 
 
 def _last(past, dimension):
-    moment = past.moments[0]
+    moment = past.steps[0]
     if dimension == 2:
         return moment.x[:, 1]
     return moment.y[np.argsort(moment.x[:, 0])] if dimension == 1 else moment.y
@@ -53,7 +53,7 @@ def test_parameters_over_time():
     past = history(2)
     assert list(past.parameters()) == ["noise", "space.lengthscale[0]", "space.lengthscale[1]"]
     middle = plots.parameter(past, "noise").data[-1]
-    np.testing.assert_allclose(middle.y, [m.summary.parameters["noise"][4] for m in past.moments])
+    np.testing.assert_allclose(middle.y, [m.summary.parameters["noise"][4] for m in past.steps])
     assert len(plots.parameters(past).data) == 9
     with pytest.raises(KeyError, match="no parameter 'nose'"):
         plots.parameter(past, "nose")

@@ -56,9 +56,9 @@ from .models.snapshot import Snapshot as Snapshot
 from .runtime.cache import cache as cache
 from .runtime.precision import enable_x64 as enable_x64
 from .samplers.info import Info as Info
+from .samplers.loop import steps as steps
 from .samplers.protocol import Sampler as Sampler
 from .samplers.protocol import State as State
-from .samplers.run import steps as steps
 from .sequential.sampler import SequentialSampler as SequentialSampler
 from .sequential.state import SequentialState as SequentialState
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from seqgp.io.checks import Check
+from seqgp.plots.checks import Check
 from seqgp.report.sentences import about_forecasts, about_sampling, verdict
 from seqgp.samplers.info import Info
 from seqgp.samplers.remarks import Remark

@@ -35,7 +35,7 @@ CASES = {
 def test_the_likelihood_on_a_span_is_the_likelihood(name):
     model, data, observe = CASES[name]
     observed = observed_from(model, data, observe, len(data.x))
-    on_plane = observed.on_span(model.likelihood, MIDDLE, COLUMNS, PARAMETERS)
+    on_plane = observed.on_planes(model.likelihood, MIDDLE, COLUMNS, PARAMETERS)
     for u, v in (np.eye(3)[:2], RNG.normal(size=(2, 3))):
         along = on_plane(jnp.asarray(u), jnp.asarray(v))
         for c, s in ((1.0, 0.0), (0.0, 1.0), (-0.6, 0.8)):

@@ -19,7 +19,7 @@ from seqgp.mcmc.updates import Updates
 from seqgp.models.model import Model
 from seqgp.models.types import Array
 from seqgp.runtime import stopping
-from seqgp.runtime.engine import compiled, in_threads, prepared
+from seqgp.runtime.engine import compiled, compiled_function, in_threads
 from seqgp.target.carry import WindowPrior
 from seqgp.target.problem import Problem, target_of
 
@@ -171,7 +171,7 @@ def advance(
             stopping.check()
             inputs = keys[chain, i], position, windows[chain, i * plan.piece : (i + 1) * plan.piece]
             if run is None:
-                run, spent = prepared(_advance, (chains.recipe, chains.problem, tuning, plan), inputs)
+                run, spent = compiled_function(_advance, (chains.recipe, chains.problem, tuning, plan), inputs)
                 compiling.append(spent)
             position, draws, totals = run(*inputs)
             parts.append((draws, totals))

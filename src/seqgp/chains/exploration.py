@@ -14,7 +14,7 @@ from seqgp.mcmc.curvature import diagonal_curvature, differentiable
 from seqgp.mcmc.updates import SearchResult, Surrogate
 from seqgp.models.model import Model
 from seqgp.models.types import Array
-from seqgp.runtime.engine import compiled, remembered
+from seqgp.runtime.engine import cached_by_shape, compiled
 from seqgp.target.carry import WindowPrior
 from seqgp.target.problem import Problem, target_of
 
@@ -95,7 +95,7 @@ def _curvature(model: Model, carry: WindowPrior, problem: Problem, sites: Array,
 
 def is_differentiable(model: Model, carry: WindowPrior, problem: Problem) -> bool:
     """Whether JAX can differentiate the likelihood of this snapshot in the latent."""
-    return remembered(_is_differentiable, model, carry, problem)
+    return cached_by_shape(_is_differentiable, model, carry, problem)
 
 
 def _is_differentiable(model: Model, carry: WindowPrior, problem: Problem) -> bool:

@@ -16,7 +16,7 @@ from seqgp.io.store import Store
 
 RUN = "run"  # in the folder of the results
 
-Knots = Annotated[tuple[int, int], typer.Option(help="Knots in maturity and in log-moneyness.")]
+KnotsOption = Annotated[tuple[int, int], typer.Option(help="Knots in maturity and in log-moneyness.")]
 
 
 @command
@@ -36,7 +36,7 @@ def localvol(
         str, typer.Option(help="What the noise is constant in: volatility, spread or price.")
     ] = "volatility",
     robust: Annotated[bool, typer.Option("--robust", help="Student-t noise, against outliers.")] = False,
-    knots: Knots = (6, 24),
+    knots: KnotsOption = (6, 24),
     min_maturity: Annotated[float, typer.Option(help="Leave out shorter maturities, in years.")] = 0.05,
     deviations: Annotated[float, typer.Option(help="Leave out strikes further from the money.")] = 2.0,
     draws: Annotated[int, typer.Option(min=20, help="Draws of each day.")] = 1000,

@@ -26,9 +26,9 @@ from seqgp.mcmc.gaussian import log_normal_density
 from seqgp.models.errors import ModelError, SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.reference.marginal import covariance, distances
 from seqgp.runtime.engine import compiled, in_threads
 from seqgp.samplers.checks import positive, require_x64
+from seqgp.samplers.protocol import BatchSampler, Sampler
 from seqgp.target.observed import observed_from
 
 DRAWS = RANKS - 1
@@ -70,7 +70,7 @@ class Calibration(NamedTuple):
 
 def calibrate(
     model: Model,
-    sampler: Any,
+    sampler: Sampler | BatchSampler,
     simulations: int = 500,
     *,
     key: Key[Array, ""],
@@ -145,9 +145,11 @@ def _in_parallel(model, sampler, drawn, seeds, keys, latents, progress) -> list[
     return in_threads([functools.partial(one, i) for i in range(len(drawn))])
 
 
-def _simulation(model: Model, sampler: Any, drawn: Simulation, seed: int, keys: Array, latents: int) -> _Result:
+def _simulation(
+    model: Model, sampler: Sampler | BatchSampler, drawn: Simulation, seed: int, keys: Array, latents: int
+) -> _Result:
     """The data are of the seed; the sampler has keys of its own, one a step, apart from the seed's."""
-    if hasattr(sampler, "sample"):
+    if isinstance(sampler, BatchSampler):
         state, info = sampler.sample(keys[0], drawn.snapshots)
         levels = state.latent
     else:
@@ -183,7 +185,7 @@ def _quantities(
 
 def _log_densities(model: Model, observed, times, x, z, levels):
     """``log p(y | f, z)`` and ``log p(f, z)`` for each row."""
-    between = distances(model, jnp.asarray(times), jnp.asarray(x))
+    between = model.kernel.prepare(jnp.asarray(times), jnp.asarray(x))
     mean, spread = model.prior_of_z()
     root_z = np.linalg.cholesky(spread) if len(mean) else spread
 
@@ -192,7 +194,7 @@ def _log_densities(model: Model, observed, times, x, z, levels):
         parameters = model.parameters(z)
         blocks = [level - parameters["mean"] for level in levels]
         terms = [o.log_likelihood(model.likelihood, f, parameters) for o, f in zip(observed, blocks)]
-        prior = covariance(model, between, parameters)
+        prior = model.kernel.covariance(between, parameters)
         root = root_with_jitter(prior, model.kernel.variance(parameters), model.jitter)[0].root
         white = solve_lower(root, jnp.concatenate(blocks))
         log_prior = -0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(root)))

@@ -16,8 +16,8 @@ from jaxtyping import Array, Float, Key
 from seqgp.models.errors import SamplerError
 from seqgp.models.snapshot import Snapshot
 from seqgp.samplers.checks import positive
+from seqgp.samplers.loop import steps
 from seqgp.samplers.protocol import Sampler
-from seqgp.samplers.run import steps
 
 
 class Replicates(NamedTuple):

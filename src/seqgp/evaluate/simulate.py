@@ -14,7 +14,6 @@ from seqgp.latents.operators import root_with_jitter
 from seqgp.models.errors import ModelError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.reference.marginal import covariance, distances
 from seqgp.runtime.engine import compiled
 
 
@@ -96,7 +95,7 @@ def _draw(model: Model, times, x, contexts: tuple[Any, ...], sizes: tuple[int, .
     root_z = np.linalg.cholesky(spread) if len(mean) else spread
     z = jnp.asarray(mean) + jnp.asarray(root_z) @ jax.random.normal(key_z, mean.shape)
     parameters = model.parameters(z)
-    prior = covariance(model, distances(model, jnp.asarray(times), jnp.asarray(x)), parameters)
+    prior = model.kernel.covariance(model.kernel.prepare(jnp.asarray(times), jnp.asarray(x)), parameters)
     root = root_with_jitter(prior, model.kernel.variance(parameters), model.jitter)[0].root
     level = root @ jax.random.normal(key_f, times.shape) + parameters["mean"]
     levels = jnp.split(level, np.cumsum(sizes)[:-1])

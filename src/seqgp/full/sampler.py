@@ -15,7 +15,7 @@ from seqgp.chains.plan import budget_of, plan_of
 from seqgp.full.stacked import FullState, check_snapshots, levels, stacked_problem
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.samplers.checks import digest
+from seqgp.samplers.checks import model_digest
 from seqgp.samplers.info import Info
 from seqgp.samplers.protocol import Progress
 from seqgp.sequential.carry import PaperCarry
@@ -51,7 +51,7 @@ class FullSampler:
         self.model = model
         self.draws, self.chains, self.warmup, self.thin = self._budget
         self.updates = self._updates or "auto"
-        self.fingerprint = digest(model)
+        self.fingerprint = model_digest(model)
 
     def sample(
         self, key: Key[Array, ""], snapshots: Sequence[Snapshot] | Snapshot, progress: Progress | None = None

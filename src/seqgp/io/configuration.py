@@ -17,7 +17,7 @@ from seqgp.io.tables import Columns
 from seqgp.latents.dense import Dense
 from seqgp.latents.grid import Grid
 from seqgp.latents.knots import Knots
-from seqgp.models.errors import SeqgpError
+from seqgp.models.errors import SeqgpError, one_line
 from seqgp.samplers.checks import MOST
 from seqgp.sequential.sampler import SequentialSampler
 
@@ -128,13 +128,13 @@ def read_configuration(path: Path) -> Configuration:
     try:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{path}: cannot be read as text ({_one_line(error)})") from error
+        raise ConfigurationError(f"{path}: cannot be read as text ({one_line(error)})") from error
     except TableError as error:
         raise ConfigurationError(str(error)) from error
     try:
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigurationError(f"{path}: not valid TOML: {_one_line(error)}") from error
+        raise ConfigurationError(f"{path}: not valid TOML: {one_line(error)}") from error
     try:
         configuration = Configuration.model_validate(content)
         configuration.model.build()
@@ -188,7 +188,3 @@ def _common(found: list[str], keys: list[Any]) -> int:
             break
         count += 1
     return count
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from seqgp.io.errors import TableError
 from seqgp.io.files import open_regular
-from seqgp.models.errors import extra
+from seqgp.models.errors import extra, one_line
 
 with extra("io"):
     import pandas as pd
@@ -91,12 +91,6 @@ def require(path: Path, frame: pd.DataFrame, names: list[str]) -> None:
         if name not in frame.columns:
             there = ", ".join(repr(str(column)) for column in frame.columns[:12])
             raise TableError(f"{path}: there is no column {name!r}; the columns are {there}{separator_hint(path)}")
-
-
-def one_line(error: BaseException) -> str:
-    """An error's text, short and without line breaks."""
-    text = " ".join(str(error).split())
-    return text[:160] or type(error).__name__
 
 
 def _kind(path: Path) -> str:

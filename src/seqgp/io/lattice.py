@@ -17,7 +17,7 @@ BLOCK = 96  # points that are drawn together: only their own mean and sd are wan
 SEED = 0
 
 
-class Surface(NamedTuple):
+class LatticeSurface(NamedTuple):
     """Mean and standard deviation of the latent on a grid, rows along the second input."""
 
     axes: tuple[np.ndarray, np.ndarray]
@@ -25,7 +25,9 @@ class Surface(NamedTuple):
     sd: Float[np.ndarray, "b a"]
 
 
-def surface_of(model: Model, state: State, box: Sequence[tuple[float, float]], cells: int, draws: int = 400) -> Surface:
+def surface_of(
+    model: Model, state: State, box: Sequence[tuple[float, float]], cells: int, draws: int = 400
+) -> LatticeSurface:
     """The posterior at the last time of a state, over a box of two inputs.
 
     Args:
@@ -45,12 +47,12 @@ def surface_of(model: Model, state: State, box: Sequence[tuple[float, float]], c
     ]
     level = np.concatenate(levels, axis=1)[:, : len(points)]
     shape = (cells, cells)
-    return Surface(axes, level.mean(axis=0).reshape(shape), level.std(axis=0).reshape(shape))
+    return LatticeSurface(axes, level.mean(axis=0).reshape(shape), level.std(axis=0).reshape(shape))
 
 
 def surfaces_of(
     source: Any, numbers: Sequence[int], cells: int, model: Model | None = None, draws: int = 400
-) -> dict[int, Surface]:
+) -> dict[int, LatticeSurface]:
     """The surfaces of some steps of a run (counted from 0), where there are two inputs, draws and a model.
 
     Args:

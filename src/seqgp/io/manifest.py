@@ -26,9 +26,10 @@ from seqgp.io.files import read_own, write_json
 from seqgp.io.layout import MANIFEST as NAME
 from seqgp.io.layout import step_files
 from seqgp.io.specification import ModelSpec, specify
+from seqgp.models.errors import one_line
 from seqgp.models.identity import describe, without_code
 from seqgp.models.model import Model
-from seqgp.samplers.checks import digest, digest_of_names
+from seqgp.samplers.checks import digest_of_names, model_digest
 from seqgp.samplers.protocol import Sampler
 
 FORMAT = 2  # raised whenever a file of a run changes its meaning; MIGRATIONS brings older ones up to it
@@ -73,7 +74,7 @@ class Manifest(NamedTuple):
     def fingerprint_in_format_1(self) -> str:
         """What a state that was stored in format 1 is known by now."""
         model = self.build_model()
-        return digest_of_names(self.model) if model is None else digest(model)
+        return digest_of_names(self.model) if model is None else model_digest(model)
 
 
 def new_manifest(sampler: Sampler, key: Any, configuration: dict[str, Any] | None) -> Manifest:
@@ -159,7 +160,7 @@ def manifest_from(content: Any, path: Path) -> Manifest:
         if manifest.specification is not None:
             ModelSpec.model_validate(manifest.specification)
     except (ValueError, TypeError) as error:
-        why = " ".join(str(error).split())[:160]
+        why = one_line(error, 160)
         if given is not None:  # as it was written, by a version that knows more
             raise StoreError(f"{path}: made by another version of seqgp ({why}); read it with that one") from error
         raise DamagedError(f"{path}: not the manifest of a run ({why}); {REMEDY}") from error

@@ -8,17 +8,16 @@ from typing import Any, NamedTuple
 
 from jaxtyping import Array, Key
 
-from seqgp.evaluate.ahead import Forecaster
+from seqgp.evaluate.forecaster import Forecaster
 from seqgp.io.seen import Seen
 from seqgp.io.step import Step
 from seqgp.io.store import Store, Writer
 from seqgp.models.errors import DataError, SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.samplers import run as loop
 from seqgp.samplers.info import Info
+from seqgp.samplers.loop import Callback, loop
 from seqgp.samplers.protocol import Sampler, State
-from seqgp.samplers.run import Callback
 
 
 class Run(NamedTuple):
@@ -80,7 +79,7 @@ def run(
         if key is None:
             raise SamplerError("run: key is missing; pass key=jax.random.key(0), say")
         ahead = Forecaster(sampler.model) if forecast else None
-        done = loop.run(sampler, current, key, state, callbacks, progress, keep, ahead)
+        done = loop(sampler, current, key, state, callbacks, progress, keep, ahead)
         return Run(done.state, done.infos, current.snapshot, sampler.model)
     if state is not None:
         raise SamplerError("run: state and store exclude each other; a store goes on from its own last step")
@@ -104,7 +103,7 @@ def _stored(
         current.skip(Seen(store), last)
     ahead = Forecaster(sampler.model, [info.scores for info in earlier]) if forecast else None
     key = store.manifest.random_key()
-    done = loop.run(sampler, current, key, before, [save, *called], progress, keep, ahead)
+    done = loop(sampler, current, key, before, [save, *called], progress, keep, ahead)
     infos = (earlier + done.infos)[-keep if keep else None :]
     return Run(done.state, infos, current.snapshot, sampler.model, store)
 

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from seqgp.io.step import digest
+from seqgp.io.step import data_digest
 from seqgp.io.store import Store
 from seqgp.models.snapshot import Snapshot
 
 
-class Comparison(NamedTuple):
+class SeenBefore(NamedTuple):
     """What a snapshot is to a run: later than all of it, used with the same values, or neither (and why)."""
 
     later: bool = False
@@ -37,22 +37,22 @@ class Seen:
         """The last time; before the first step, none is late."""
         return self._steps[-1].t if self._steps else -np.inf
 
-    def compare(self, snapshot: Snapshot) -> Comparison:
+    def compare(self, snapshot: Snapshot) -> SeenBefore:
         """What a snapshot is to the run."""
         t = snapshot.t
         if t > self.last:
-            return Comparison(later=True)
+            return SeenBefore(later=True)
         step = self._by_time.get(t)
         if step is not None:
-            if step.digest == digest(snapshot) or same_data(step.snapshot, snapshot):
-                return Comparison()
-            return Comparison(
+            if step.digest == data_digest(snapshot) or same_data(step.snapshot, snapshot):
+                return SeenBefore()
+            return SeenBefore(
                 why=f"the data at t = {t} are not those that were stored; a step that was sampled cannot change: leave "
                 "it out, or begin another run"
             )
         if self._is_lost(t):
-            return Comparison()
-        return Comparison(
+            return SeenBefore()
+        return SeenBefore(
             why=f"t = {t} is before the last stored time {self.last}, but was never seen; only later times can be added"
         )
 

@@ -14,7 +14,7 @@ import numpyro.distributions as dist
 from pydantic import BaseModel, ConfigDict, Discriminator, PlainValidator, Tag
 
 from seqgp.models import kernels
-from seqgp.models.errors import ModelError
+from seqgp.models.errors import ModelError, one_line
 from seqgp.models.gaussian import Gaussian
 from seqgp.models.likelihoods import Bernoulli, Likelihood, Poisson, StudentT
 from seqgp.models.model import Model
@@ -75,7 +75,7 @@ class DistributionSpec(BaseModel):
         try:
             return FromDistribution(cls(**arguments, validate_args=True))
         except (TypeError, ValueError) as error:
-            raise ModelError(f"{self.distribution}: {' '.join(str(error).split())}") from error
+            raise ModelError(f"{self.distribution}: {one_line(error)}") from error
 
 
 def _as_entry(value: Any) -> float:
@@ -105,7 +105,7 @@ def _one_or_many(value: Any) -> str:
     return "$list" if isinstance(value, (list, tuple)) else "$one"
 
 
-Slot = Annotated[
+SlotSpec = Annotated[
     Annotated[Entry, Tag("$one")] | Annotated[tuple[Entry, ...], Tag("$list")],
     Discriminator(_one_or_many),
 ]
@@ -121,7 +121,7 @@ class KernelSpec(Strict):
     """A stationary kernel by name."""
 
     kernel: KernelName = "SquaredExponential"
-    lengthscale: Slot = 1.0
+    lengthscale: SlotSpec = 1.0
     alpha: Entry | None = None
 
     def build(self) -> kernels.Stationary:

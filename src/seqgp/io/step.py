@@ -151,7 +151,7 @@ def write_step(path: Path, manifest: Manifest, state: State, info: Info, snapsho
         "t": float(state.t),
         "key": manifest.key,  # of the run: the next step folds its number into it
         "labels": labels_of(snapshot),
-        "data": digest(snapshot),
+        "data": data_digest(snapshot),
         "state": encode(state, "state", arrays),
         "info": encode(info, "info", arrays, lenient=True),
         "snapshot": encode(tuple(snapshot), "snapshot", arrays),
@@ -166,7 +166,7 @@ def labels_of(snapshot: Snapshot) -> list[str] | None:
     return None if labels is None else [str(label) for label in labels]
 
 
-def digest(snapshot: Snapshot) -> str:
+def data_digest(snapshot: Snapshot) -> str:
     """What tells the data of one time from others."""
     found = hashlib.sha256(repr(float(snapshot.t)).encode())
     for leaf in jax.tree.leaves((snapshot.x, snapshot.y, snapshot.context)):

@@ -39,19 +39,24 @@ class Triangular(NamedTuple):
     root: Float[Array, "S S"]
     square: Float[Array, "S S"] | None = None
 
-    def apply(self, v):  # noqa: D102
+    def apply(self, v: Float[Array, " S *k"]) -> Float[Array, " S *k"]:
+        """``L v``."""
         return self.root @ v
 
-    def pull(self, v):  # noqa: D102
+    def pull(self, v: Float[Array, " S *k"]) -> Float[Array, " S *k"]:
+        """``L' v``."""
         return self.root.T @ v
 
-    def pull_diagonal(self, d):  # noqa: D102
+    def pull_diagonal(self, d: Float[Array, " S"]) -> Float[Array, "S S"]:
+        """``L' diag(d)``."""
         return (d[:, None] * self.root).T
 
-    def gram_diagonal(self, d):  # noqa: D102
+    def gram_diagonal(self, d: Float[Array, " S"]) -> Float[Array, "S S"]:
+        """``diag(d) L L' diag(d)``."""
         return d[:, None] * self.covariance() * d[None, :]
 
-    def solve(self, v):  # noqa: D102
+    def solve(self, v: Float[Array, " S *k"]) -> Float[Array, " S *k"]:
+        """``L⁻¹ v``."""
         return solve_lower(self.root, v)
 
     def covariance(self) -> Float[Array, "S S"]:
@@ -65,19 +70,24 @@ class Kronecker(NamedTuple):
     gain: Float[Array, ""]
     factors: tuple[Triangular, ...]
 
-    def apply(self, v):  # noqa: D102
+    def apply(self, v: Float[Array, " S *k"]) -> Float[Array, " S *k"]:
+        """``gain · (A ⊗ B ⊗ …) v``."""
         return self.gain * self._each(v, Triangular.apply)
 
-    def pull(self, v):  # noqa: D102
+    def pull(self, v: Float[Array, " S *k"]) -> Float[Array, " S *k"]:
+        """``gain · (A ⊗ B ⊗ …)' v``."""
         return self.gain * self._each(v, Triangular.pull)
 
-    def pull_diagonal(self, d):  # noqa: D102
+    def pull_diagonal(self, d: Float[Array, " S"]) -> Float[Array, "S S"]:
+        """``gain · (A ⊗ B ⊗ …)' diag(d)``."""
         return self.gain * (d[:, None] * _product([factor.root for factor in self.factors])).T
 
-    def gram_diagonal(self, d):  # noqa: D102
+    def gram_diagonal(self, d: Float[Array, " S"]) -> Float[Array, "S S"]:
+        """``gain² · diag(d) (AA' ⊗ BB' ⊗ …) diag(d)``."""
         return self.gain**2 * d[:, None] * _product([factor.covariance() for factor in self.factors]) * d[None, :]
 
-    def solve(self, v):  # noqa: D102
+    def solve(self, v: Float[Array, " S *k"]) -> Float[Array, " S *k"]:
+        """``(A ⊗ B ⊗ …)⁻¹ v / gain``."""
         return self._each(v, Triangular.solve) / self.gain
 
     def _each(self, v, operation):
@@ -113,14 +123,14 @@ def root_with_jitter(
         return Triangular(cholesky(square), square)
 
     found = attempt(ladder[0])
-    level = jnp.zeros((), int)
+    raised = jnp.zeros((), int)
     failed = _failed(found.root)
     for jitter in ladder[1:]:
         # `where` and not `cond`: under vmap both would run anyway, and ladders are short.
         found = jax.tree.map(lambda new, old: jnp.where(failed, new, old), attempt(jitter), found)  # noqa: B023
-        level = level + failed.astype(int)
+        raised = raised + failed.astype(int)
         failed = _failed(found.root)
-    return found, Events(failed.astype(int), jnp.minimum(level, 1))
+    return found, Events(failed.astype(int), jnp.minimum(raised, 1))
 
 
 def _failed(root: Float[Array, "n n"]) -> Bool[Array, ""]:

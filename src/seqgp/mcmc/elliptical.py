@@ -13,7 +13,6 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from seqgp.latents.operators import Events
 
 Tree = TypeVar("Tree")
-Kept = TypeVar("Kept")
 
 MAX_SHRINKS = 100
 
@@ -60,7 +59,7 @@ def random_numbers(
 ) -> tuple[Float[Array, " normals"], Float[Array, "slices m"]]:
     """The numbers of some slices, and normal ones for their ellipses, at once: calls of the generator are dear.
 
-    A slice takes one uniform number for its level, one for its first angle, and one a shrink.
+    A slice takes one uniform number for its threshold, one for its first angle, and one a shrink.
     """
     numbers = max_shrinks + 3
     least = np.nextafter(-1.0, 0.0)
@@ -78,8 +77,8 @@ def elliptical_slice(
 ) -> tuple[Tree, Evaluation, SliceInfo]:
     """One update of ``v``, centred at zero.
 
-    A proposal is accepted only where its log density exceeds the level, so NaN never is. At the cap the current
-    value is kept, and the event is counted.
+    A proposal is accepted only where its log density exceeds the threshold of the slice, so NaN never
+    is. At the cap the current value is kept, and the event is counted.
 
     Args:
         uniform: a row of :func:`random_numbers`; the bracket may shrink as often as there are numbers.
@@ -92,7 +91,7 @@ def elliptical_slice(
         The new centred value, its evaluation, and what the slice cost.
     """
     max_shrinks = uniform.shape[0] - 3
-    level = start.log_density + jnp.log(uniform[0])
+    threshold = start.log_density + jnp.log(uniform[0])
     angle = 2 * jnp.pi * uniform[1]
 
     def propose(angle):
@@ -103,7 +102,7 @@ def elliptical_slice(
 
     def shrink(loop: _Loop) -> _Loop:
         evaluation = evaluate(propose(loop.angle))
-        accepted = evaluation.log_density > level
+        accepted = evaluation.log_density > threshold
         low = jnp.where(loop.angle < 0, loop.angle, loop.low)
         high = jnp.where(loop.angle < 0, loop.high, loop.angle)
         drawn = low + (high - low) * uniform[loop.shrinks + 2]

@@ -35,3 +35,8 @@ class extra:
             raise MissingExtra(
                 f"{error.name} is not installed; it comes with seqgp[{self.name}]: pip install 'seqgp[{self.name}]'"
             ) from error
+
+
+def one_line(error: BaseException, most: int = 200) -> str:
+    """What an error of another library says, on one line and not too long; its class where it says nothing."""
+    return " ".join(str(error).split())[:most] or type(error).__name__

@@ -34,7 +34,7 @@ class GaussianSums(NamedTuple):
         """``Σ log N(y_i; (W s)_i + mean, noise²)``."""
         return gaussian_log_density(self._squares(sites, mean, self.gram @ sites), self.count, parameters["noise"])
 
-    def on_span(self, middle, columns, mean, parameters) -> Plane:
+    def on_planes(self, middle, columns, mean, parameters) -> Plane:
         """The same at ``middle + columns @ (c u + s v)``, for any ``u`` and ``v``."""
         curved = self.gram @ middle
         slope = self.weighted - mean * self.ones - curved
@@ -117,7 +117,7 @@ class Gaussian(Likelihood):
         parts = (len(values), w.T @ w, w.T @ values, w.sum(0), values.sum(), values @ values)
         return GaussianSums(*(np.asarray(part, dtype=float) for part in parts))
 
-    def on_span(self, level, columns, y, missing, context, parameters) -> Plane:  # noqa: D102
+    def on_planes(self, level, columns, y, missing, context, parameters) -> Plane:  # noqa: D102
         residual = jnp.where(missing, 0.0, y - level)
         seen = jnp.where(missing[:, None], 0.0, columns)
         squares = Squares(residual @ residual, residual @ seen, seen.T @ seen)

@@ -84,7 +84,7 @@ class Likelihood(eqx.Module):
         """Sufficient statistics of data that see the sites through ``weights``; ``None`` where there are none."""
         return None
 
-    def on_span(
+    def on_planes(
         self,
         level: Float[Array, " N"],
         columns: Float[Array, "N k"],
@@ -109,7 +109,7 @@ class Sums(Protocol):
         """The log density of the data given the sites."""
         ...
 
-    def on_span(
+    def on_planes(
         self, middle: Float[Array, " S"], columns: Float[Array, "S k"], mean: Array, parameters: dict[str, Any]
     ) -> Plane:
         """The same at ``middle + columns @ (c u + s v)``, for any ``u`` and ``v``."""

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seqgp.io.history import History, Moment
-from seqgp.io.lattice import Surface
+from seqgp.io.lattice import LatticeSurface
+from seqgp.plots.history import History, HistoryStep
 from seqgp.plots.style import BAND, COLOUR, WIDE_BAND, graph_objects, label
 
 MAP_POINTS, LINE_POINTS = 400, 1000  # that are drawn, at most
@@ -24,7 +24,7 @@ class Limits(NamedTuple):
     most_sd: float
 
 
-def frame_limits(moments: Sequence[Moment], surfaces: Sequence[Surface] = ()) -> Limits:
+def frame_limits(moments: Sequence[HistoryStep], surfaces: Sequence[LatticeSurface] = ()) -> Limits:
     """The ranges of latent, data and inputs over all steps, and of what maps show."""
     bands = np.concatenate([np.concatenate([m.summary.row("2.5%"), m.summary.row("97.5%")]) for m in moments])
     data = [m.y[~np.isnan(m.y)] for m in moments if m.y is not None and m.x.shape[1] == 1]
@@ -41,7 +41,7 @@ def frame_limits(moments: Sequence[Moment], surfaces: Sequence[Surface] = ()) ->
 
 
 def field_traces(
-    history: History, moment: Moment, limits: Limits, surface: Surface | None = None, what: str = "mean"
+    history: History, moment: HistoryStep, limits: Limits, surface: LatticeSurface | None = None, what: str = "mean"
 ) -> list[Any]:
     """The traces of one step; of every step of a run the same number.
 
@@ -81,7 +81,7 @@ def field_layout(history: History, limits: Limits) -> dict[str, Any]:
     return {"height": 420, "xaxis": axis, "yaxis": {"title": value, "range": [limits.low, limits.high]}}
 
 
-def _line(moment: Moment) -> list[Any]:
+def _line(moment: HistoryStep) -> list[Any]:
     go = graph_objects()
     order = np.argsort(moment.x[:, 0], kind="stable")
     if len(order) > LINE_POINTS:
@@ -106,7 +106,7 @@ def _line(moment: Moment) -> list[Any]:
     return traces
 
 
-def _map(history: History, moment: Moment, limits: Limits, surface: Surface | None, what: str) -> list[Any]:
+def _map(history: History, moment: HistoryStep, limits: Limits, surface: LatticeSurface | None, what: str) -> list[Any]:
     go = graph_objects()
     chosen = np.unique(np.linspace(0, len(moment.x) - 1, min(len(moment.x), MAP_POINTS)).astype(int))
     mean, sd = moment.summary.row("mean"), moment.summary.row("sd")
@@ -158,7 +158,7 @@ def _map(history: History, moment: Moment, limits: Limits, surface: Surface | No
     return [ground, dots]
 
 
-def _by_location(moment: Moment) -> list[Any]:
+def _by_location(moment: HistoryStep) -> list[Any]:
     go = graph_objects()
     chosen = np.unique(np.linspace(0, len(moment.x) - 1, min(len(moment.x), MAP_POINTS)).astype(int))
     names = [label(moment.labels[i]) if moment.labels else str(i) for i in chosen]

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from seqgp.io.checks import Check
-from seqgp.io.history import History, history_of, stations_of
-from seqgp.io.lattice import Surface, surfaces_of
+from seqgp.io.lattice import LatticeSurface, surfaces_of
 from seqgp.io.summary import STATISTICS
+from seqgp.plots.checks import Check
 from seqgp.plots.field import field_layout, field_traces, frame_limits
+from seqgp.plots.history import History, history_of, stations_of
 from seqgp.plots.style import BAND, COLOUR, GREY, WIDE_BAND, figure, graph_objects, label
 from seqgp.samplers.info import particle_figure
 
@@ -19,7 +19,7 @@ FRAMES = 60  # of the slider, at most: evenly spread over the steps
 LATTICE, COARSE = 40, 24  # points of a map along each side; of a map that moves
 
 
-def field(source: Any, step: int = -1, what: str = "mean", surface: Surface | None = None) -> Any:
+def field(source: Any, step: int = -1, what: str = "mean", surface: LatticeSurface | None = None) -> Any:
     """The latent at one step: a line with bands (one input), a map (two), or intervals by location (more).
 
     A map is the posterior at the points of a grid, with the locations as dots; a step of which only the summary is
@@ -32,9 +32,9 @@ def field(source: Any, step: int = -1, what: str = "mean", surface: Surface | No
         surface: of a map, the posterior on a grid, where it is at hand.
     """
     history = history_of(source)
-    moment = history.moments[step]
+    moment = history.steps[step]
     if surface is None and not isinstance(source, History):
-        number = step % len(history.moments)
+        number = step % len(history.steps)
         surface = surfaces_of(source, [number], LATTICE).get(number)
     limits = frame_limits([moment], [] if surface is None else [surface])
     if surface is not None:
@@ -42,7 +42,7 @@ def field(source: Any, step: int = -1, what: str = "mean", surface: Surface | No
     return figure(field_traces(history, moment, limits, surface, what), **field_layout(history, limits))
 
 
-def evolution(source: Any, frames: int = FRAMES, surfaces: Mapping[int, Surface] | None = None) -> Any:
+def evolution(source: Any, frames: int = FRAMES, surfaces: Mapping[int, LatticeSurface] | None = None) -> Any:
     """The latent over time, with a slider: of two inputs, the steps of which there are draws.
 
     Args:
@@ -51,11 +51,11 @@ def evolution(source: Any, frames: int = FRAMES, surfaces: Mapping[int, Surface]
         surfaces: of maps, the posterior on a grid by the number of the step, where it is at hand.
     """
     history = history_of(source)
-    chosen = spread(len(history.moments), frames)
+    chosen = spread(len(history.steps), frames)
     if surfaces is None:
         surfaces = {} if isinstance(source, History) else surfaces_of(source, chosen, COARSE, draws=100)
     chosen = [i for i in chosen if i in surfaces] or chosen
-    moments, grounds = [history.moments[i] for i in chosen], [surfaces.get(i) for i in chosen]
+    moments, grounds = [history.steps[i] for i in chosen], [surfaces.get(i) for i in chosen]
     limits = frame_limits(moments, [ground for ground in grounds if ground is not None])
     go = graph_objects()
     names = [_time_text(history, moment.t) for moment in moments]
@@ -128,7 +128,7 @@ def station(source: Any, name: Any) -> Any:
         name: the station: its label, or its inputs as a tuple where there are no labels.
     """
     history, go = history_of(source), graph_objects()
-    places = [(moment, list(stations_of(moment))) for moment in history.moments]
+    places = [(moment, list(stations_of(moment))) for moment in history.steps]
     seen = [(moment, names.index(name)) for moment, names in places if name in names]
     if not seen:
         raise KeyError(f"no station {name!r}")
@@ -205,7 +205,7 @@ def diagnostics(source: Any) -> Any:
     from plotly.subplots import make_subplots
 
     history, go = history_of(source), graph_objects()
-    infos, times = [moment.info for moment in history.moments], history.times()
+    infos, times = [moment.info for moment in history.steps], history.times()
     panels = {
         "least ESS": [info.min_ess for info in infos],
         "largest R-hat": [info.max_rhat for info in infos],

@@ -28,7 +28,6 @@ from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.reference.marginal import (
     Stack,
-    distances,
     draw_latent,
     log_marginal,
     observed_distances,
@@ -36,7 +35,7 @@ from seqgp.reference.marginal import (
     stack,
 )
 from seqgp.runtime.engine import compiled, in_threads
-from seqgp.samplers.checks import digest
+from seqgp.samplers.checks import model_digest
 from seqgp.samplers.info import Info
 from seqgp.samplers.protocol import Progress
 
@@ -45,7 +44,7 @@ STAGES = (0.2, 0.3, 0.5)  # of the warm-up: the first on ellipses from the prior
 PIECES = 10
 
 
-class Kept(NamedTuple):
+class CollapsedDraw(NamedTuple):
     """The draws of one chain."""
 
     z: Float[Array, "n d"]
@@ -72,7 +71,7 @@ def _advance(model: Model, data: Stack, prior: Student, ellipse: Student, sizes:
     """``count`` draws of ``z``, each after ``thin`` slices; with the latent, if it is wanted."""
     count, thin, latent = sizes
     density = _density(model, data)
-    between = distances(model, data.t, data.x) if latent else None
+    between = model.kernel.prepare(data.t, data.x) if latent else None
 
     def weigh(z, found):
         return found + log_normal_density(z, prior.mean, prior.root) - ellipse.log_density(z)
@@ -95,7 +94,7 @@ def _advance(model: Model, data: Stack, prior: Student, ellipse: Student, sizes:
         key_slices, key_latent = jax.random.split(key)
         (z, found), infos = jax.lax.scan(slice_, carry, jax.random.split(key_slices, thin))
         f = jnp.zeros(0) if between is None else draw_latent(key_latent, model, data, between, model.parameters(z))
-        return (z, found), (Kept(z, f, found), jax.tree.map(jnp.sum, infos))
+        return (z, found), (CollapsedDraw(z, f, found), jax.tree.map(jnp.sum, infos))
 
     (z, _), (kept, infos) = jax.lax.scan(draw, (z, density(z)), jax.random.split(key, count))
     return z, kept, jax.tree.map(jnp.sum, infos)
@@ -127,7 +126,7 @@ class CollapsedSampler:
         self.chains = budget.chains or divisor_near(budget.draws, 4)
         self.warmup = 400 if budget.warmup is None else budget.warmup
         self.thin = 2 if budget.thin is None else budget.thin
-        self.fingerprint = digest(model)
+        self.fingerprint = model_digest(model)
 
     def sample(
         self, key: Key[Array, ""], snapshots: Sequence[Snapshot] | Snapshot, progress: Progress | None = None

@@ -51,19 +51,9 @@ def stack(snapshots: Sequence[Snapshot]) -> Stack:
     )
 
 
-def distances(model: Model, t: Float[Array, " n"], x: Float[Array, "n D"]) -> Any:
-    """What the kernel needs of all pairs of sites, whatever the parameters."""
-    return model.kernel.prepare(t, x)
-
-
-def covariance(model: Model, between: Any, parameters: dict[str, Any]) -> Float[Array, "n n"]:
-    """The prior covariance of the latent, without jitter."""
-    return model.kernel.covariance(between, parameters)
-
-
 def observed_distances(model: Model, data: Stack) -> Any:
     """Between the observed sites."""
-    return distances(model, data.t[data.observed], data.x[data.observed])
+    return model.kernel.prepare(data.t[data.observed], data.x[data.observed])
 
 
 def data_root(model: Model, prior: Float[Array, "m m"], parameters: dict[str, Any]) -> Float[Array, "m m"]:
@@ -74,7 +64,7 @@ def data_root(model: Model, prior: Float[Array, "m m"], parameters: dict[str, An
 
 def log_marginal(model: Model, data: Stack, between: Any, parameters: dict[str, Any]) -> Float[Array, ""]:
     """``log p(y | parameters)``; ``between`` are the distances of the observed sites."""
-    root = data_root(model, covariance(model, between, parameters), parameters)
+    root = data_root(model, model.kernel.covariance(between, parameters), parameters)
     white = solve_lower(root, data.y - parameters["mean"])
     constant = 0.5 * data.y.shape[0] * jnp.log(2 * jnp.pi)
     return -0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(root))) - constant
@@ -89,7 +79,7 @@ class Moments(NamedTuple):
 
 def exact_moments(model: Model, data: Stack, parameters: dict[str, Any]) -> Moments:
     """Mean and covariance of the level ``f + mean`` at all sites given the data, at known parameters."""
-    prior = covariance(model, distances(model, data.t, data.x), parameters)
+    prior = model.kernel.covariance(model.kernel.prepare(data.t, data.x), parameters)
     prior = prior + model.jitter[0] * model.kernel.variance(parameters) * jnp.eye(prior.shape[0])
     cross = prior[:, data.observed]
     seen = cross[data.observed] + parameters["noise"] ** 2 * jnp.eye(data.y.shape[0])
@@ -107,7 +97,7 @@ def draw_latent(
     ``between`` are the distances of all sites.
     """
     key_prior, key_noise = jax.random.split(key)
-    prior = covariance(model, between, parameters)
+    prior = model.kernel.covariance(between, parameters)
     variance = model.kernel.variance(parameters)
     root = root_with_jitter(prior, variance, model.jitter)[0].root
     f = root @ jax.random.normal(key_prior, (prior.shape[0],), prior.dtype)

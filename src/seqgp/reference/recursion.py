@@ -18,7 +18,7 @@ from seqgp.models.errors import DataError, SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.reference.kalman import known_parameters
-from seqgp.reference.marginal import Moments, covariance, distances
+from seqgp.reference.marginal import Moments
 
 
 class ScalarTarget(NamedTuple):
@@ -93,8 +93,8 @@ def sequential_target(
 def _prior(model: Model, snapshots: Sequence[Snapshot], parameters) -> np.ndarray:
     """The covariance of window and present, with the model's jitter."""
     times = np.concatenate([np.full(len(s.x), s.t) for s in snapshots])
-    between = distances(model, jnp.asarray(times), jnp.asarray(np.concatenate([s.x for s in snapshots])))
-    matrix = np.asarray(covariance(model, between, parameters))
+    between = model.kernel.prepare(jnp.asarray(times), jnp.asarray(np.concatenate([s.x for s in snapshots])))
+    matrix = np.asarray(model.kernel.covariance(between, parameters))
     return matrix + model.jitter[0] * float(model.kernel.variance(parameters)) * np.eye(len(matrix))
 
 

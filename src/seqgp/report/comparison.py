@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from seqgp.evaluate.baselines import baselines
-from seqgp.io.checks import Check
-from seqgp.io.history import History, stations_of
+from seqgp.plots.checks import Check
+from seqgp.plots.history import History, stations_of
 
 MODEL = "this model"
 
@@ -34,7 +34,7 @@ class Comparison(NamedTuple):
 
 def compare_forecasts(history: History, checks: Sequence[Check]) -> Comparison | None:
     """Model, persistence and AR(1), where stations are seen again and again; None where they are not."""
-    moments = [moment for moment in history.moments if moment.y is not None]
+    moments = [moment for moment in history.steps if moment.y is not None]
     simple = baselines([stations_of(moment) for moment in moments], [np.asarray(moment.y) for moment in moments])
     at = {moment.t: (moment, forecast) for moment, forecast in zip(moments, simple)}
     scores: dict[str, list[np.ndarray]] = {name: [] for name in (MODEL, *(simple[-1] if simple else ()))}

@@ -11,15 +11,15 @@ import numpy as np
 from scipy.special import ndtri
 
 from seqgp import plots
-from seqgp.io.checks import Check, forecast_checks
 from seqgp.io.errors import StoreError
 from seqgp.io.files import write_atomically
-from seqgp.io.history import History, history_of, stations_of
-from seqgp.io.lattice import Surface, surfaces_of
+from seqgp.io.lattice import LatticeSurface, surfaces_of
 from seqgp.io.store import Store
 from seqgp.io.summary import STATISTICS
 from seqgp.models.model import Model
+from seqgp.plots.checks import Check, forecast_checks
 from seqgp.plots.figures import COARSE, FRAMES, LATTICE, spread
+from seqgp.plots.history import History, history_of, stations_of
 from seqgp.report.comparison import compare_forecasts
 from seqgp.report.page import Page
 from seqgp.report.sentences import about_forecasts, about_sampling, effective_numbers, verdict
@@ -44,8 +44,8 @@ def report(source: Any, path: str | Path, model: Model | None = None) -> Path:
         raise StoreError("report: the run is not stored; make it with seqgp.run(…, store=…)")
     model = model or getattr(source, "model", None)
     history, checks = history_of(store), forecast_checks(store, model)
-    shown = spread(len(history.moments), FRAMES)
-    now = surfaces_of(store, [len(history.moments) - 1], LATTICE, model)
+    shown = spread(len(history.steps), FRAMES)
+    now = surfaces_of(store, [len(history.steps) - 1], LATTICE, model)
     surfaces = surfaces_of(store, shown, COARSE, model, FEW_DRAWS)
     frames = FRAMES
     text = _page(history, checks, store, frames, now, surfaces, model or store.model)
@@ -62,13 +62,13 @@ def _page(
     checks: Sequence[Check],
     store: Store,
     frames: int,
-    now: Mapping[int, Surface],
-    surfaces: Mapping[int, Surface],
+    now: Mapping[int, LatticeSurface],
+    surfaces: Mapping[int, LatticeSurface],
     model: Model | None,
 ) -> str:
     page = Page(history.title)
     draws = int(store.manifest.sampler.get("draws", "0"))
-    infos = [moment.info for moment in history.moments]
+    infos = [moment.info for moment in history.steps]
     _what(page, history, draws)
     sentences = [*about_sampling(infos), *about_forecasts(checks)]
     page.findings([*sentences, *verdict(infos, checks, sentences)])
@@ -86,25 +86,25 @@ def _page(
 
 
 def _what(page: Page, history: History, draws: int) -> None:
-    first, last = history.moments[0], history.moments[-1]
-    points = sum(len(moment.x) for moment in history.moments)
-    missing = sum(moment.info.missing for moment in history.moments)
+    first, last = history.steps[0], history.steps[-1]
+    points = sum(len(moment.x) for moment in history.steps)
+    missing = sum(moment.info.missing for moment in history.steps)
     page.facts(
         {
-            "steps": len(history.moments),
+            "steps": len(history.steps),
             f"{history.time}, first": _time(history, first.t),
             f"{history.time}, last": _time(history, last.t),
             "locations, last step": len(last.x),
             "locations, all steps": points,
             "missing data": missing,
             "draws a step": draws,
-            "seconds a step": f"{np.median([moment.info.seconds for moment in history.moments]):.2g}",
+            "seconds a step": f"{np.median([moment.info.seconds for moment in history.steps]):.2g}",
         }
     )
 
 
 def _latent(
-    page: Page, history: History, frames: int, now: Mapping[int, Surface], surfaces: Mapping[int, Surface]
+    page: Page, history: History, frames: int, now: Mapping[int, LatticeSurface], surfaces: Mapping[int, LatticeSurface]
 ) -> None:
     page.heading("The latent function now")
     surface = next(iter(now.values()), None)
@@ -114,17 +114,17 @@ def _latent(
     else:
         both = {name: plots.field(history, what=what, surface=surface) for name, what in MAPS.items()}
         page.figures(both)
-    if len(history.moments) > 1:
+    if len(history.steps) > 1:
         page.heading("Its evolution")
         figure = plots.evolution(history, frames, surfaces)
         shown = len(figure.frames)
-        more = "" if shown == len(history.moments) else f" ({shown} of {len(history.moments)} steps are shown)"
+        more = "" if shown == len(history.steps) else f" ({shown} of {len(history.steps)} steps are shown)"
         page.text(f"Move the slider to go through time{more}.", soft=True)
         page.figure(figure, "the latent function over time")
 
 
 def _caption(history: History, on_grid: bool) -> str:
-    dimension = history.moments[-1].x.shape[1]
+    dimension = history.steps[-1].x.shape[1]
     if dimension == 1:
         return "The median, with bands that hold 50 % and 95 % of the posterior; dots are data."
     if dimension == 2:
@@ -137,7 +137,7 @@ def _caption(history: History, on_grid: bool) -> str:
 
 def _series(page: Page, history: History) -> None:
     chosen = _stations(history)
-    if len(history.moments) < 3 or not chosen:
+    if len(history.steps) < 3 or not chosen:
         return
     page.heading("Some stations")
     page.text(
@@ -153,11 +153,11 @@ def _stations(history: History) -> list[Any]:
     """Of the stations that are seen in at least half of the steps, a few that are far from each other."""
     places: dict[Any, np.ndarray] = {}
     counts: Counter[Any] = Counter()
-    for moment in history.moments:
+    for moment in history.steps:
         names = stations_of(moment)
         counts.update(set(names))
         places |= dict(zip(names, moment.x))
-    often = [name for name, count in counts.items() if count >= len(history.moments) / 2]
+    often = [name for name, count in counts.items() if count >= len(history.steps) / 2]
     if not often:
         return []
     x = np.stack([places[name] for name in often])
@@ -180,7 +180,7 @@ def _parameters(page: Page, history: History, model: Model | None) -> None:
         soft=True,
     )
     priors = {} if model is None else prior_intervals(model)
-    info = history.moments[-1].info
+    info = history.steps[-1].info
     shown = ("mean", "sd", "2.5%", "50%", "97.5%")
     checked = [name for name in ("ess", "rhat") if getattr(info, name)]
     rows = []

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from seqgp.io.checks import Check
+from seqgp.plots.checks import Check
 from seqgp.samplers.info import Info, particle_figure
 from seqgp.samplers.remarks import add_up
 

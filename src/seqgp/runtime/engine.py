@@ -32,11 +32,11 @@ def compiled(function: Callable, *args: Any) -> tuple[Callable[[], Any], float]:
 
     Arrays are arguments; everything else in ``args`` (models, settings) is compiled in, and is part of the cache's key.
     """
-    run, seconds = prepared(function, args, ())
+    run, seconds = compiled_function(function, args, ())
     return lambda: run(), seconds
 
 
-def prepared(function: Callable, fixed: tuple, varying: tuple) -> tuple[Callable[..., Any], float]:
+def compiled_function(function: Callable, fixed: tuple, varying: tuple) -> tuple[Callable[..., Any], float]:
     """The same for ``function(*fixed, *varying)`` that is called often: what is ready to run takes ``*varying``."""
     arrays, static = eqx.partition(fixed, _is_array)
 
@@ -51,7 +51,7 @@ def prepared(function: Callable, fixed: tuple, varying: tuple) -> tuple[Callable
     return lambda *varying: jax.block_until_ready(ready(arrays, varying)), seconds
 
 
-def remembered(function: Callable, *args: Any) -> Any:
+def cached_by_shape(function: Callable, *args: Any) -> Any:
     """``function(*args)``, of which only the shapes of arrays matter, found once."""
     return _cached(_key(function, *eqx.partition(args, _is_array)), lambda: function(*args))[0]
 

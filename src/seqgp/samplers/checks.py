@@ -68,7 +68,7 @@ def check_snapshot(model: Model, snapshot: Snapshot) -> None:
     check_distribution(found[0], snapshot.y)
 
 
-def digest(model: Model) -> str:
+def model_digest(model: Model) -> str:
     """What tells one model from another, in a few letters."""
     return _letters(model.fingerprint())
 
@@ -92,7 +92,7 @@ def check_state(model: Model, state: State, where: str) -> None:
 def _is_of(fingerprint: str, model: Model) -> bool:
     if fingerprint.startswith(NAMES):
         return fingerprint == digest_of_names(model.fingerprint())
-    return fingerprint == digest(model)
+    return fingerprint == model_digest(model)
 
 
 def _letters(parts: dict[str, str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Key
@@ -77,6 +77,17 @@ class State(Protocol):
 
     def predictive(self, model: Model, x: Float[np.ndarray, "n D"], t: float) -> Predictive:
         """The level at new inputs, now or later."""
+        ...
+
+
+@runtime_checkable
+class BatchSampler(Protocol):
+    """Draws from the posterior given all snapshots at once: ``(key, snapshots) -> (state, info)``."""
+
+    draws: int
+
+    def sample(self, key: Key[Array, ""], snapshots: Any, progress: Progress | None = None) -> tuple[Any, Info]:
+        """The draws given all snapshots, in the order of time; ``state.latent`` has one array a snapshot."""
         ...
 
 

@@ -46,7 +46,7 @@ def headline(warnings: Sequence[str]) -> str:
     return "; ".join(_with(kind, about) for kind, about in named.items())
 
 
-class Sum(NamedTuple):
+class Tally(NamedTuple):
     """The remarks of one kind over the steps of a run."""
 
     kind: str
@@ -61,7 +61,7 @@ class Sum(NamedTuple):
         return _with(f"{self.kind} in {where}", list(self.about) if steps == 1 else about)
 
 
-def add_up(warnings: Iterable[Sequence[str]]) -> list[Sum]:
+def add_up(warnings: Iterable[Sequence[str]]) -> list[Tally]:
     """The warnings of the steps of a run, by kind and by what they are about; the most frequent kind first."""
     steps: Counter[str] = Counter()
     about: dict[str, Counter[str]] = {}
@@ -72,7 +72,7 @@ def add_up(warnings: Iterable[Sequence[str]]) -> list[Sum]:
         for remark in remarks:
             about.setdefault(remark.kind, Counter()).update(remark.about)
             text[remark.kind] = remark.text
-    return [Sum(kind, count, dict(about[kind].most_common()), text[kind]) for kind, count in steps.most_common()]
+    return [Tally(kind, count, dict(about[kind].most_common()), text[kind]) for kind, count in steps.most_common()]
 
 
 def _with(what: str, about: Sequence[str]) -> str:

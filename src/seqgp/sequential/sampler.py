@@ -22,7 +22,7 @@ from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.models.types import Array
 from seqgp.runtime.engine import compiled
-from seqgp.samplers.checks import check_snapshot, check_state, digest, positive
+from seqgp.samplers.checks import check_snapshot, check_state, model_digest, positive
 from seqgp.samplers.info import Info
 from seqgp.samplers.protocol import Progress
 from seqgp.sequential.carry import Carry, PaperCarry
@@ -73,7 +73,7 @@ class SequentialSampler:
         self.latent = latent
         self.updates = self._updates or "auto"
         self.carry = choose_carry(carry)
-        self.fingerprint = digest(model)
+        self.fingerprint = model_digest(model)
 
     def init(
         self, key: Key[Array, ""], snapshot: Snapshot, progress: Progress | None = None

@@ -37,7 +37,7 @@ class Observed(NamedTuple):
         level = self.level(sites, parameters)
         return likelihood.log_prob(level, self.y, self.missing, self.context, parameters)
 
-    def on_span(
+    def on_planes(
         self,
         likelihood: Likelihood,
         middle: Float[Array, " S"],
@@ -49,9 +49,9 @@ class Observed(NamedTuple):
         The sites are ``middle + columns @ (c u + s v)``.
         """
         if self.sums is not None:
-            return self.sums.on_span(middle, columns, parameters["mean"], parameters)
+            return self.sums.on_planes(middle, columns, parameters["mean"], parameters)
         level, seen = self.level(middle, parameters), self.observe(columns)
-        return likelihood.on_span(level, seen, self.y, self.missing, self.context, parameters)
+        return likelihood.on_planes(level, seen, self.y, self.missing, self.context, parameters)
 
 
 def observed_from(model: Model, snapshot: Snapshot, observe: Observe, size: int) -> Observed:

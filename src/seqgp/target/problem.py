@@ -110,7 +110,7 @@ class StepTarget(NamedTuple):
         """The log likelihood on planes through ``middle`` within the span of ``columns``."""
         parameters = self.model.parameters(z)
         rows = zip(self.problem.observed, self.present_blocks(middle), self.present_blocks(columns))
-        planes = [one.on_span(self.model.likelihood, m, c, parameters) for one, m, c in rows]
+        planes = [one.on_planes(self.model.likelihood, m, c, parameters) for one, m, c in rows]
 
         def on_plane(u, v):
             terms = [plane(u, v) for plane in planes]

@@ -8,7 +8,7 @@ with extra("localvol"):
 from seqgp.apps.localvol.export import to_quantlib
 from seqgp.apps.localvol.fit import DayFit, LocalVolFit
 from seqgp.apps.localvol.forwards import ForwardCurve
-from seqgp.apps.localvol.grid import Grid, GridSize
+from seqgp.apps.localvol.grid import GridSize, Mesh
 from seqgp.apps.localvol.implied import black_price, black_vega, implied_volatility
 from seqgp.apps.localvol.model import LocalVolatility
 from seqgp.apps.localvol.montecarlo import MonteCarloPrice, barrier, digital, price_payoff, vanilla
@@ -16,7 +16,7 @@ from seqgp.apps.localvol.posterior import SurfaceDraws, SurfaceGrid
 from seqgp.apps.localvol.quotes import Quotes
 from seqgp.apps.localvol.scores import QuoteDraws
 from seqgp.apps.localvol.simulate import simulated_quotes
-from seqgp.apps.localvol.solver import Plan, call_prices, knot_prices, plan_quotes, quote_prices
+from seqgp.apps.localvol.solver import PricingPlan, call_prices, knot_prices, plan_quotes, quote_prices
 from seqgp.apps.localvol.surface import Surface
 from seqgp.apps.localvol.tables import DAX_COLUMNS, QuotesError
 
@@ -24,12 +24,12 @@ __all__ = [
     "DAX_COLUMNS",
     "DayFit",
     "ForwardCurve",
-    "Grid",
     "GridSize",
     "LocalVolFit",
     "LocalVolatility",
+    "Mesh",
     "MonteCarloPrice",
-    "Plan",
+    "PricingPlan",
     "QuoteDraws",
     "Quotes",
     "QuotesError",

@@ -166,7 +166,7 @@ class LocalVolFit:
         """Each parameter on each day: mean, sd and the central 95 %; the level as a volatility, `softplus(mu)`."""
         rows = []
         for day in self.days:
-            for name, draws in flat_parameters(day.state).items():
+            for name, draws in volatility_parameters(day.state).items():
                 low, high = central(draws, 0.95)
                 rows.append((day.date, name, draws.mean(), draws.std(), low, high))
         return pd.DataFrame(rows, columns=pd.Index(["quote_date", "parameter", "mean", "sd", "low", "high"]))
@@ -246,7 +246,7 @@ class LocalVolFit:
         return pd.concat(parts, ignore_index=True)
 
 
-def flat_parameters(state: seqgp.SequentialState) -> dict[str, Float[np.ndarray, " draws"]]:
+def volatility_parameters(state: seqgp.SequentialState) -> dict[str, Float[np.ndarray, " draws"]]:
     """The parameters one by one, the level as a volatility."""
     found: dict[str, np.ndarray] = {}
     for name, values in state.parameters.items():

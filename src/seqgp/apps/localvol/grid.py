@@ -25,7 +25,7 @@ class GridSize(NamedTuple):
     steps: int
 
 
-class Grid(eqx.Module):
+class Mesh(eqx.Module):
     """A mesh of the equation `u_T = ½ σ² k² u_kk` in forward moneyness `k = e^y`.
 
     Attributes:
@@ -76,7 +76,7 @@ def build_grid(
     log_moneyness: ArrayLike | None = None,
     grid: str | GridSize | tuple[int, int] = "1bp",
     volatility: float = 0.25,
-) -> tuple[Grid, Int[np.ndarray, " maturities"]]:
+) -> tuple[Mesh, Int[np.ndarray, " maturities"]]:
     """Choose nodes and steps for the given maturities.
 
     Args:
@@ -166,7 +166,7 @@ def _apportion(shares: np.ndarray, total: int) -> Int[np.ndarray, " maturities"]
     return counts
 
 
-def _assemble(y, nodes_t) -> Grid:
+def _assemble(y, nodes_t) -> Mesh:
     k, centre = np.exp(y), len(y) // 2
     down, up = np.diff(k)[:-1], np.diff(k)[1:]
     below, above = 2 / (down * (down + up)), 2 / (up * (down + up))
@@ -183,4 +183,4 @@ def _assemble(y, nodes_t) -> Grid:
     half_steps = np.concatenate([damped, steps[DAMPED_INTERVALS:] / 2])
     gains = np.where(np.arange(len(half_steps)) < len(damped), 1.0, 2.0)
     times = np.concatenate([[0.0], np.cumsum(gains * half_steps)[:-1]]) + gains * half_steps / 2
-    return Grid(y, times, half_steps, gains, below, above, compact_below, compact_above, start, curvature)
+    return Mesh(y, times, half_steps, gains, below, above, compact_below, compact_above, start, curvature)

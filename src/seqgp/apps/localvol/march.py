@@ -6,13 +6,13 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from seqgp.apps.localvol.grid import Grid
+from seqgp.apps.localvol.grid import Mesh
 
 _ROUNDING = 1e-9  # of curvatures, which are of the order of one over a cell
 
 
 @jax.jit
-def time_values(grid: Grid, sigma: Float[Array, "steps nodes"]) -> Float[Array, "steps nodes"]:
+def time_values(grid: Mesh, sigma: Float[Array, "steps nodes"]) -> Float[Array, "steps nodes"]:
     """Time value `u − (1 − k)^+` after each step, at all nodes.
 
     A step solves `(P − h δ² D) w = δ² u` for the curvature `w`, with `D = ½ σ² k²`, the second difference `δ²` and the
@@ -34,7 +34,7 @@ def time_values(grid: Grid, sigma: Float[Array, "steps nodes"]) -> Float[Array, 
 
 
 @jax.jit
-def convex_time_values(grid: Grid, sigma: Float[Array, "steps nodes"]) -> Float[Array, "steps nodes"]:
+def convex_time_values(grid: Mesh, sigma: Float[Array, "steps nodes"]) -> Float[Array, "steps nodes"]:
     """As `time_values`, and convex in strike however rough the volatility.
 
     Crank–Nicolson steps overshoot where the volatility changes by an order of magnitude from node to node. Only then
@@ -45,7 +45,7 @@ def convex_time_values(grid: Grid, sigma: Float[Array, "steps nodes"]) -> Float[
     return lax.cond(jnp.min(curvature) < -_ROUNDING, lambda: _limited(grid, sigma), lambda: plain)
 
 
-def _limited(grid: Grid, sigma):
+def _limited(grid: Mesh, sigma):
     lower, middle, upper, diffusion = implicit_matrices(grid, sigma)
 
     def step(carry, row):
@@ -69,12 +69,12 @@ def _limited(grid: Grid, sigma):
     return lax.scan(step, (start, bend(grid, start) + grid.payoff_curvature), rows)[1]
 
 
-def bend(grid: Grid, value: Float[Array, " nodes"]) -> Float[Array, " interior"]:
+def bend(grid: Mesh, value: Float[Array, " nodes"]) -> Float[Array, " interior"]:
     """The second difference in moneyness."""
     return (value[:-2] - value[1:-1]) * grid.below + (value[2:] - value[1:-1]) * grid.above
 
 
-def implicit_matrices(grid: Grid, sigma: Float[Array, "steps nodes"]):
+def implicit_matrices(grid: Mesh, sigma: Float[Array, "steps nodes"]):
     """Diagonals of `P − h δ² D` for every step, and `h D`, at the interior nodes."""
     diffusion = 0.5 * jnp.exp(2 * grid.y) * grid.half_steps[:, None] * sigma**2
     left, inner, right = diffusion[:, :-2], diffusion[:, 1:-1], diffusion[:, 2:]

@@ -14,9 +14,9 @@ from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
 import seqgp
-from seqgp.apps.localvol.grid import Grid, GridSize
+from seqgp.apps.localvol.grid import GridSize, Mesh
 from seqgp.apps.localvol.quotes import Quotes
-from seqgp.apps.localvol.solver import Plan, knot_prices
+from seqgp.apps.localvol.solver import PricingPlan, knot_prices
 from seqgp.apps.localvol.surface import Surface
 from seqgp.apps.localvol.tables import Table
 
@@ -157,7 +157,7 @@ class LocalVolatility:
         plan = self.plan(day, size)
         return self.planned(years(day.dates[0]), plan, y, unit)
 
-    def planned(self, t: float, plan: Plan, prices: ArrayLike, unit: ArrayLike = 1.0) -> seqgp.Snapshot:
+    def planned(self, t: float, plan: PricingPlan, prices: ArrayLike, unit: ArrayLike = 1.0) -> seqgp.Snapshot:
         """Prices of planned quotes as data; what they lack to the size of the plan is padding.
 
         Args:
@@ -171,7 +171,7 @@ class LocalVolatility:
         context = {"plan": as_tree(plan), "unit": _padded(units, size, 1.0)}
         return seqgp.Snapshot(t, self.x, _padded(y, size, np.nan), context)
 
-    def plan(self, day: Quotes, pad_to: int | None = None) -> Plan:
+    def plan(self, day: Quotes, pad_to: int | None = None) -> PricingPlan:
         """What pricing the quotes of a day needs."""
         if day.table.empty:
             raise ValueError("no quotes are left: look at .excluded for the reasons")
@@ -215,16 +215,16 @@ def date_of(t: float) -> pd.Timestamp:
     return moment.round("s")
 
 
-def as_tree(plan: Plan) -> dict[str, Any]:
+def as_tree(plan: PricingPlan) -> dict[str, Any]:
     """A plan as a tree of arrays, which a run on disk can hold."""
     fields = dict(vars(plan))
     return fields | {"grid": dict(vars(plan.grid))}
 
 
-def from_tree(tree: dict[str, Any]) -> Plan:
+def from_tree(tree: dict[str, Any]) -> PricingPlan:
     """The plan again."""
-    fields: dict[str, Any] = {**tree, "grid": Grid(**tree["grid"])}
-    return Plan(**fields)
+    fields: dict[str, Any] = {**tree, "grid": Mesh(**tree["grid"])}
+    return PricingPlan(**fields)
 
 
 def _model_prices(level: Float[Array, " n"], context: dict[str, Any]) -> Float[Array, " quotes"]:

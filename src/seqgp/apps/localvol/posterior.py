@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 import seqgp
 from seqgp.apps.localvol.forwards import ForwardCurve
 from seqgp.apps.localvol.implied import implied_volatility
-from seqgp.apps.localvol.solver import Plan, knot_prices
+from seqgp.apps.localvol.solver import PricingPlan, knot_prices
 from seqgp.apps.localvol.surface import Surface
 from seqgp.apps.localvol.tables import Table
 
@@ -120,7 +120,7 @@ def central(draws: np.ndarray, probability: float) -> tuple[np.ndarray, np.ndarr
     return low, high
 
 
-def price_draws(plan: Plan, values: Float[ArrayLike, "draws a b"]) -> Float[np.ndarray, "draws quotes"]:
+def price_draws(plan: PricingPlan, values: Float[ArrayLike, "draws a b"]) -> Float[np.ndarray, "draws quotes"]:
     """Prices of planned quotes under each draw of the knots' volatilities."""
     return np.asarray(_price_draws(plan, jnp.asarray(values)))
 

@@ -13,7 +13,7 @@ from seqgp.apps.localvol import filters
 from seqgp.apps.localvol.grid import GridSize
 from seqgp.apps.localvol.implied import black_vega, implied_volatility
 from seqgp.apps.localvol.parity import SLICE, Given, forward_table
-from seqgp.apps.localvol.solver import Plan, plan_quotes
+from seqgp.apps.localvol.solver import PricingPlan, plan_quotes
 from seqgp.apps.localvol.tables import Column, Table, read_table, row_label
 
 _PRICING = ("maturity", "strike", "forward", "discount")
@@ -124,7 +124,7 @@ class Quotes:
         volatility: float = 0.25,
         pad_to: int | None = None,
         knots: tuple[ArrayLike, ArrayLike] = ((), ()),
-    ) -> Plan:
+    ) -> PricingPlan:
         """Everything that pricing these quotes needs, as in `plan_quotes`, in the order of the table."""
         if len(self.dates) != 1:
             raise ValueError(f"plan: {len(self.dates)} quote dates; take one with day()")

@@ -13,10 +13,10 @@ from seqgp.apps.localvol.implied import black_vega, implied_volatility
 from seqgp.apps.localvol.solver import plan_quotes, quote_prices
 from seqgp.apps.localvol.tables import Table
 
-Volatility = Callable[[Array, Array], Array]
+VolatilityFunction = Callable[[Array, Array], Array]
 
 
-def example_volatility(day: int) -> Volatility:
+def example_volatility(day: int) -> VolatilityFunction:
     """A skewed surface of around 20 %, whose level and skew move slowly from day to day."""
     level, skew = 0.2 + 0.015 * np.sin(0.7 * day), 0.25 + 0.04 * np.cos(0.5 * day)
     return lambda T, y: level * (1 + 0.15 * jnp.exp(-3 * T)) * jnp.exp(-skew * jnp.tanh(3 * y) + 0.5 * jnp.tanh(y) ** 2)
@@ -29,7 +29,7 @@ def simulated_quotes(
     spread_bp: float = 20.0,
     first: str = "2024-01-02",
     seed: int = 0,
-    volatility: Callable[[int], Volatility] = example_volatility,
+    volatility: Callable[[int], VolatilityFunction] = example_volatility,
 ) -> Table:
     """A table with one row a quote: `quote_date, expiration, strike, option_type, bid, ask`, calls and puts.
 
@@ -50,7 +50,7 @@ def simulated_quotes(
     return pd.concat(parts, ignore_index=True)
 
 
-def _day(rng, date, start, spot, strikes, expirations, spread_bp, volatility: Volatility) -> Table:
+def _day(rng, date, start, spot, strikes, expirations, spread_bp, volatility: VolatilityFunction) -> Table:
     ends = [start + pd.Timedelta(days=days) for days in expirations]
     rows = pd.DataFrame(
         [(end, k) for end in ends for k in np.linspace(-2, 2, strikes)], columns=pd.Index(["expiration", "deviations"])

@@ -14,7 +14,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 from numpy.typing import ArrayLike
 
-from seqgp.apps.localvol.grid import Grid, GridSize, build_grid
+from seqgp.apps.localvol.grid import GridSize, Mesh, build_grid
 from seqgp.apps.localvol.interpolation import NEIGHBOURS, convex_cubic, first_neighbour
 from seqgp.apps.localvol.march import convex_time_values, time_values
 from seqgp.apps.localvol.surface import Surface, knot_weights
@@ -59,7 +59,7 @@ def call_prices(
 
 
 @jax.jit
-def _call_rows(grid: Grid, sigma, step: Int[Array, " rows"], k: Float[Array, "rows strikes"]):
+def _call_rows(grid: Mesh, sigma, step: Int[Array, " rows"], k: Float[Array, "rows strikes"]):
     """Calls over `D F`: a row for each of the given steps, at its own moneyness."""
     nodes = jnp.exp(grid.y)
     calls = convex_time_values(grid, sigma)[step] + jnp.maximum(1 - nodes, 0.0)
@@ -68,7 +68,7 @@ def _call_rows(grid: Grid, sigma, step: Int[Array, " rows"], k: Float[Array, "ro
     return jnp.where((k > nodes[0]) & (k < nodes[-1]), u, jnp.maximum(1 - k, 0.0))
 
 
-class Plan(eqx.Module):
+class PricingPlan(eqx.Module):
     """Everything about a day's quotes that pricing needs, computed in advance.
 
     Attributes:
@@ -83,7 +83,7 @@ class Plan(eqx.Module):
         in_strike: weights of the knots' log-moneyness at the nodes.
     """
 
-    grid: Grid
+    grid: Mesh
     step: Int[np.ndarray, " quotes"]
     node: Int[np.ndarray, " quotes"]
     moneyness: Float[np.ndarray, " quotes"]
@@ -104,11 +104,11 @@ def plan_quotes(
     volatility: float = 0.25,
     pad_to: int | None = None,
     knots: tuple[ArrayLike, ArrayLike] = ((), ()),
-) -> Plan:
+) -> PricingPlan:
     """Prepare the pricing of scattered quotes, each with its own maturity and strike.
 
-    A `Plan` is a tree of arrays whose shapes depend on the grid's size and the number of quotes only: pass it as an
-    argument to a compiled function, and another day of the same sizes does not compile again.
+    A `PricingPlan` is a tree of arrays whose shapes depend on the grid's size and the number of quotes only: pass it
+    as an argument to a compiled function, and another day of the same sizes does not compile again.
 
     Args:
         maturities: one per quote.
@@ -137,11 +137,11 @@ def plan_quotes(
     scale = np.pad(discount_q * forward_q, (0, len(k) - len(strike)))
     places = (mesh.times, mesh.y)
     in_time, in_strike = (np.asarray(knot_weights(jnp.asarray(x, dtype=float), p)) for x, p in zip(knots, places))
-    return Plan(mesh, step, node, k, around, payoff, scale, in_time, in_strike)
+    return PricingPlan(mesh, step, node, k, around, payoff, scale, in_time, in_strike)
 
 
 def quote_prices(
-    plan: Plan, sigma: Volatility | Float[Array, "steps nodes"], convex: bool = False
+    plan: PricingPlan, sigma: Volatility | Float[Array, "steps nodes"], convex: bool = False
 ) -> Float[Array, " quotes"]:
     """Prices of the planned quotes under a local volatility.
 
@@ -156,17 +156,17 @@ def quote_prices(
 
 
 @jax.jit
-def _quotes_from(plan: Plan, history: Float[Array, "steps nodes"]) -> Float[Array, " quotes"]:
+def _quotes_from(plan: PricingPlan, history: Float[Array, "steps nodes"]) -> Float[Array, " quotes"]:
     values = history[plan.step[:, None], plan.node[:, None] + np.arange(NEIGHBOURS)] + plan.payoff
     return convex_cubic(plan.around, values, plan.moneyness) * plan.scale
 
 
-def knot_prices(plan: Plan, values: Float[Array, "a b"], convex: bool = False) -> Float[Array, " quotes"]:
+def knot_prices(plan: PricingPlan, values: Float[Array, "a b"], convex: bool = False) -> Float[Array, " quotes"]:
     """Prices of the planned quotes under `Surface(*knots, values)`, its interpolation being part of the plan."""
     return quote_prices(plan, jnp.exp(plan.in_time @ jnp.log(values) @ plan.in_strike.T), convex)
 
 
-def local_volatility(grid: Grid, sigma: Volatility | Float[Array, "steps nodes"]) -> Float[Array, "steps nodes"]:
+def local_volatility(grid: Mesh, sigma: Volatility | Float[Array, "steps nodes"]) -> Float[Array, "steps nodes"]:
     """Volatility at the steps and nodes of the grid."""
     if isinstance(sigma, Surface):
         return sigma.on_grid(grid.times, grid.y)

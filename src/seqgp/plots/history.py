@@ -18,7 +18,7 @@ with extra("io"):
     import pandas as pd
 
 
-class Moment(NamedTuple):
+class HistoryStep(NamedTuple):
     """A step without its draws."""
 
     t: float
@@ -32,7 +32,7 @@ class Moment(NamedTuple):
 class History(NamedTuple):
     """The steps of a run, and how its columns are called."""
 
-    moments: list[Moment]
+    steps: list[HistoryStep]
     title: str
     inputs: list[str]
     value: str
@@ -48,11 +48,11 @@ class History(NamedTuple):
 
     def times(self) -> list[Any]:
         """All times, as numbers or dates."""
-        return [self.when(moment.t) for moment in self.moments]
+        return [self.when(moment.t) for moment in self.steps]
 
     def parameters(self) -> dict[str, np.ndarray]:
         """For every scalar parameter its statistics over time, ``(times, statistics)``."""
-        flat = [flat_parameters(moment.summary.parameters) for moment in self.moments]
+        flat = [flat_parameters(moment.summary.parameters) for moment in self.steps]
         return {name: np.stack([values[name] for values in flat]) for name in flat[-1]}
 
 
@@ -62,10 +62,10 @@ def history_of(source: Any) -> History:
         return source
     store: Store | None = source if isinstance(source, Store) else source.store
     if store is None and not isinstance(source, Store):
-        moment = _moment(source.snapshot, labels_of(source.snapshot), summarise(source.state), source.infos[-1])
+        moment = _history_step(source.snapshot, labels_of(source.snapshot), summarise(source.state), source.infos[-1])
         return _named([moment], "A run in memory", {})
     assert store is not None
-    moments = [_moment(step.snapshot, step.labels, step.summary, step.info) for step in store]
+    moments = [_history_step(step.snapshot, step.labels, step.summary, step.info) for step in store]
     if not moments:
         raise StoreError(f"{store.path}: the run has no step yet")
     configuration = store.manifest.configuration or {}
@@ -73,17 +73,17 @@ def history_of(source: Any) -> History:
     return _named(moments, title, configuration.get("data") or {})
 
 
-def stations_of(moment: Moment) -> list[Any]:
+def stations_of(moment: HistoryStep) -> list[Any]:
     """What tells the locations of a step from each other: their labels, or their inputs."""
     return moment.labels or [tuple(row) for row in moment.x.tolist()]
 
 
-def _moment(snapshot: Any, labels: list[str] | None, summary: Summary, info: Info) -> Moment:
+def _history_step(snapshot: Any, labels: list[str] | None, summary: Summary, info: Info) -> HistoryStep:
     y = snapshot.y if snapshot.y.shape == (len(snapshot.x),) else None
-    return Moment(snapshot.t, snapshot.x, y, labels, summary, info)
+    return HistoryStep(snapshot.t, snapshot.x, y, labels, summary, info)
 
 
-def _named(moments: list[Moment], title: str, data: dict[str, Any]) -> History:
+def _named(moments: list[HistoryStep], title: str, data: dict[str, Any]) -> History:
     dimension = moments[-1].x.shape[1]
     default = ["x"] if dimension == 1 else [f"x{d + 1}" for d in range(dimension)]
     return History(

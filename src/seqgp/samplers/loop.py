@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 from jaxtyping import Array, Key
@@ -22,7 +22,7 @@ Callback = Callable[[State, Info], None]
 Forecast = Callable[[Key[Array, ""], State, Snapshot], tuple[dict[str, float], tuple[str, ...]]]
 
 
-class Run(NamedTuple):
+class LoopResult(NamedTuple):
     """The result of a loop: the last state, and an info per step (the last ones, where ``keep`` says so)."""
 
     state: State
@@ -65,7 +65,7 @@ def _forecast(forecast: Forecast | None, key, state: State, snapshot: Snapshot) 
     return forecast(jax.random.fold_in(key, FORECASTS + state.step), state, snapshot)
 
 
-def run(
+def loop(
     sampler: Sampler,
     snapshots: Iterable[Snapshot],
     key: Key[Array, ""],
@@ -74,7 +74,7 @@ def run(
     progress: bool | None = None,
     keep: int | None = None,
     forecast: Forecast | None = None,
-) -> Run:
+) -> LoopResult:
     """Sample after each snapshot in turn.
 
     Args:
@@ -100,7 +100,4 @@ def run(
             break
     if state is None:
         raise DataError(f"run: no snapshot was given (waited {time.perf_counter() - start:.1f} s)")
-    return Run(state, list(infos))
-
-
-__all__: list[Any] = ["Run", "run", "steps"]
+    return LoopResult(state, list(infos))
