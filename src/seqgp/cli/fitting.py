@@ -105,6 +105,10 @@ def _resolved(config: Path, configuration: Configuration, seed: int | None) -> C
         origin = ((stored.manifest.configuration or {}).get("data") or {}).get("origin")
     if origin is None:
         origin = first_date(file, data.time)
+    if origin is None and "unit" in data.model_fields_set:
+        raise ConfigurationError(
+            f"{config}: data.unit has no effect: column {data.time!r} holds numbers, not dates; leave it out"
+        )
     return configuration.model_copy(
         update={
             "data": data.model_copy(update={"file": file, "origin": origin}),

@@ -27,6 +27,8 @@ from seqgp.cli.common import (
 from seqgp.cli.fitting import configuration_of
 from seqgp.cli.template import TEMPLATE
 from seqgp.evaluate.predict import predict as predict_at
+from seqgp.io.configuration import DataSection
+from seqgp.io.dates import time_from
 from seqgp.io.export import EXPORTS, export_run
 from seqgp.io.files import write_atomically
 from seqgp.io.left import left_out
@@ -62,7 +64,10 @@ def predict(
     points: Annotated[Path, typer.Argument(metavar="POINTS.csv", help="A table with the input columns.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The table to write: .csv or .parquet.")],
     t: Annotated[
-        float | None, typer.Option("--time", help="A later time to forecast; the last one by default.")
+        str | None,
+        typer.Option(
+            "--time", metavar="TIME", help="A later time to forecast, a number or a date; the last one by default."
+        ),
     ] = None,
     seed: Seed = None,
     force: Force = False,
@@ -77,9 +82,11 @@ def predict(
     model = store.model
     if model is None:
         raise Mistake(f"{folder}: the model has code of its own; use seqgp.predict in Python")
-    x, context, frame = points_from(points, configuration_of(store).data.columns())
+    data = configuration_of(store).data
+    when = None if t is None else _time(t, data)
+    x, context, frame = points_from(points, data.columns())
     state = store.latest().state
-    prediction = predict_at(stream(seed or 0, "predict"), model, state, x, t, context)
+    prediction = predict_at(stream(seed or 0, "predict"), model, state, x, when, context)
     for name, draws in (("f", prediction.f), ("y", prediction.y)):
         frame = frame.assign(**_statistics(name, np.asarray(draws)))
     _write_table(output, frame)
@@ -185,6 +192,13 @@ def report(
 
     make_report(store, output)
     show({"written": output}, json, lambda out: out.print(f"wrote {output}: open it in a browser", markup=False))
+
+
+def _time(text: str, data: DataSection) -> float:
+    try:
+        return time_from(text, data.origin, data.unit)
+    except ValueError as error:
+        raise Mistake(f"--time {text}: {error}") from error
 
 
 def _statistics(name: str, draws: np.ndarray) -> dict[str, np.ndarray]:

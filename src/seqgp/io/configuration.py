@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from seqgp.io.dates import parse_origin
 from seqgp.io.errors import TableError
@@ -20,6 +20,8 @@ from seqgp.latents.knots import Knots
 from seqgp.models.errors import SeqgpError, one_line
 from seqgp.samplers.checks import MOST
 from seqgp.sequential.sampler import SequentialSampler
+
+COVARIATES = {"Poisson": ("exposure",)}  # what the ready-made likelihoods take from their context
 
 
 class ConfigurationError(TableError):
@@ -114,6 +116,18 @@ class Configuration(Strict):
     sampler: SamplerSection = Field(default_factory=lambda: SamplerSection.model_validate({}))
     run: RunSection
 
+    @model_validator(mode="after")
+    def _without_effect(self) -> Configuration:
+        used = COVARIATES.get(self.model.likelihood.family, ()) + tuple(getattr(self.model.mean, "features", ()))
+        for name in self.data.covariates:
+            if name not in used:
+                family = self.model.likelihood.family
+                known = f"it uses {', '.join(used)}" if used else f"a {family} likelihood uses none"
+                raise ValueError(f"data.covariates.{name} has no effect: {known}; leave it out")
+        if self.sampler.nodes is not None and self.sampler.latent != "knots":
+            raise ValueError(f"sampler.nodes has no effect with latent = {self.sampler.latent!r}; knots have nodes")
+        return self
+
     def build(self) -> SequentialSampler:
         """The sampler of this configuration."""
         return self.sampler.build(self.model.build())
@@ -157,7 +171,8 @@ def _describe(path: Path, text: str, error: ValidationError) -> str:
     shown = f" (given: {given!r})" if isinstance(given, (str, int, float, bool)) and "missing" not in message else ""
     where = f"{path}, line {line}" if line else str(path)
     more = f"; and {error.error_count() - 1} more" if error.error_count() > 1 else ""
-    return f"{where}: {'.'.join(names)}: {message}{shown}{more}"
+    what = f"{'.'.join(names)}: " if names else ""
+    return f"{where}: {what}{message}{shown}{more}"
 
 
 def _line_of(text: str, keys: list[Any]) -> int | None:

@@ -70,6 +70,30 @@ def parse_origin(text: str) -> pd.Timestamp:
     return origin.tz_convert("UTC") if origin.tzinfo is not None else origin
 
 
+def time_from(text: str, origin: str | None, unit: str) -> float:
+    """A time as a run counts it, from a number or a date (ISO, with an offset or without).
+
+    Raises:
+        ValueError: where it is neither, or a date that the run's dates cannot be compared with.
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        number = None
+    if number is not None:
+        if not np.isfinite(number):
+            raise ValueError(f"{text!r} is not a finite number")
+        return number
+    date = parse_origin(text)
+    if origin is None:
+        raise ValueError(f"{text!r} is a date, but the times of the run are numbers")
+    zero = parse_origin(origin)
+    if (date.tzinfo is None) != (zero.tzinfo is None):
+        needed = "no time zone: leave the offset out" if zero.tzinfo is None else "a time zone: add an offset, or Z"
+        raise ValueError(f"{text!r}: the dates of the run have {needed}")
+    return float((date - zero) / pd.Timedelta(1, UNITS[unit]))  # pyright: ignore
+
+
 def counted(path: Path, column: Any, found: Any, origin: str | None, unit: str) -> np.ndarray:
     """Timestamps as numbers, counted from the origin (by default from the first)."""
     zero: Any = found.iloc[0] if origin is None else parse_origin(origin)

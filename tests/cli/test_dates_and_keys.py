@@ -1,0 +1,68 @@
+"""Dates wherever times are taken; keys without an effect are mistakes."""
+
+import pytest
+
+from cli_tables import CONFIG, rows
+from seqgp.io.dates import time_from
+
+
+@pytest.mark.parametrize(
+    "text, origin, unit, t",
+    [
+        ("2.5", None, "days", 2.5),
+        ("2.5", "2024-02-28T00:00:00", "days", 2.5),
+        ("2024-03-01", "2024-02-28T00:00:00", "days", 2.0),
+        ("2024-02-28T12:00", "2024-02-28T00:00:00", "hours", 12.0),
+        ("2024-02-28T12:00:00+02:00", "2024-02-28T00:00:00+00:00", "hours", 10.0),
+        ("1971-02-22", "1971-02-15", "weeks", 1.0),
+    ],
+)
+def test_a_time_is_a_number_or_a_date(text, origin, unit, t):
+    assert time_from(text, origin, unit) == t
+
+
+@pytest.mark.parametrize(
+    "text, origin, said",
+    [
+        ("2024-03-01", None, "the times of the run are numbers"),
+        ("tomorrow", "2024-02-28", "is not a date like 2024-05-31"),
+        ("nan", None, "not a finite number"),
+        ("2024-03-01T00:00Z", "2024-02-28T00:00:00", "leave the offset out"),
+        ("2024-03-01", "2024-02-28T00:00:00+00:00", "add an offset"),
+    ],
+)
+def test_what_is_neither_is_named(text, origin, said):
+    with pytest.raises(ValueError, match=said):
+        time_from(text, origin, "days")
+
+
+def test_predict_takes_a_date(seqgp_, tmp_path):
+    (tmp_path / "config.toml").write_text(CONFIG)
+    (tmp_path / "table.csv").write_text(rows([0, 1]).replace("\n0,", "\n2024-02-28,").replace("\n1,", "\n2024-02-29,"))
+    assert seqgp_("fit", tmp_path / "config.toml")[0] == 0
+    points = tmp_path / "points.csv"
+    points.write_text("x2,x1\n0.5,0.25\n")
+    predict = ("predict", tmp_path / "run", points, "-o", tmp_path / "out.csv", "--json")
+    code, out, _ = seqgp_(*predict, "--time", "2024-03-01")
+    assert code == 0
+    assert '"t": 2.0' in out
+    code, _, err = seqgp_(*predict, "--time", "2024-03-01T00:00Z", "--force")
+    assert code == 2
+    assert "leave the offset out" in err
+
+
+@pytest.mark.parametrize(
+    "old, new, said",
+    [
+        ("[model]", 'covariates = { wind = "x1" }\n\n[model]', "data.covariates.wind has no effect: a Gaussian"),
+        ("draws = 20", "draws = 20\nnodes = [4, 4]", "sampler.nodes has no effect with latent = 'dense'"),
+        ("[model]", 'unit = "hours"\n\n[model]', "data.unit has no effect"),
+    ],
+)
+def test_keys_without_an_effect_are_mistakes(seqgp_, tmp_path, old, new, said):
+    assert old in CONFIG
+    (tmp_path / "config.toml").write_text(CONFIG.replace(old, new, 1))
+    (tmp_path / "table.csv").write_text(rows([0, 1]))
+    code, _, err = seqgp_("fit", tmp_path / "config.toml")
+    assert code == 2
+    assert said in err
