@@ -107,3 +107,16 @@ def test_a_few_draws_a_chain_raise_neither_alarm_nor_error(n):
     with np.errstate(all="raise"):
         alarms = sum("chains disagree" in found_in(rng.normal(size=(2, n, 8))) for _ in range(100))
     assert alarms <= 2
+
+
+def test_effective_sizes_of_well_mixed_chains_are_positive_and_bounded():
+    """Independent draws, few of them: the estimate of the autocorrelation time is often negative (seed fixed)."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        z = rng.normal(size=(4, 10, 3))
+        _, _, bulk, tail = diagnose(z, z[..., :1], ["a", "b", "c"])
+        for found in (*bulk.values(), *tail.values()):
+            assert 0 < found <= 40 * np.log10(40) + 1e-9
+    alternating = np.where(np.arange(100) % 2, 1.0, -1.0)[None, :, None] * (1 + 0.01 * rng.random((4, 100, 1)))
+    _, _, bulk, _ = diagnose(alternating, alternating, ["a"])
+    assert bulk["a"] > 0

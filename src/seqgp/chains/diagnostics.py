@@ -94,11 +94,16 @@ def _tail(values: Values) -> Each:
 
 
 def _ess(values: Values) -> Each:
-    """Of what does not vary at all, as many as there are."""
+    """Of what does not vary at all, as many as there are.
+
+    For chains whose neighbours repel each other the estimate of the autocorrelation time may be small, or negative; it
+    is bounded as in Stan, so that the size is positive and at most ``n log10 n``.
+    """
     size = values.shape[0] * values.shape[1]
     with np.errstate(invalid="ignore", divide="ignore"):
         found = effective_sample_size(values)
-    return np.where(np.ptp(values, axis=(0, 1)) == 0, size, np.minimum(found, size * np.log10(size)))
+        time = np.maximum(size / found, 1.0 / np.log10(size))
+    return np.where(np.ptp(values, axis=(0, 1)) == 0, size, size / time)
 
 
 def remarks(

@@ -31,7 +31,14 @@ class Example(StrEnum):
 Only = Annotated[Example, typer.Argument(help="Which example: a map that moves, a line, or option quotes.")]
 
 
-@command
+def _after(example: Example = Example.regression, folder: Path = Path("seqgp-demo"), **_: Any) -> str:
+    """What is true of a demo that was stopped."""
+    if example is Example.localvol:
+        return f"`seqgp localvol {folder / 'quotes.csv'} -o {folder / 'surfaces'}` goes on with it, given the same settings"
+    return f"`seqgp fit {folder / 'demo.toml'}` goes on with it"
+
+
+@command(stopped=_after)
 def demo(
     example: Only = Example.regression,
     folder: Annotated[Path, typer.Option("-o", "--output", help="The folder to write to.")] = Path("seqgp-demo"),
@@ -52,6 +59,7 @@ def demo(
     table, config = folder / "measurements.csv", folder / "demo.toml"
     frame.to_csv(table, index=False)
     text = TEMPLATE.format(name=config.name, folder="run").replace("draws = 1000", f"draws = {draws}")
+    text = text.replace("seed = 0", f"seed = {seed or 0}")
     for old, new in changes.items():
         text = text.replace(old, new)
     config.write_text(text)

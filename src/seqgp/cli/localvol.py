@@ -12,6 +12,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from seqgp.cli.common import Debug, Json, Mistake, Seed, command, show
+from seqgp.io.frames import require_regular
 from seqgp.io.store import Store
 
 RUN = "run"  # in the folder of the results
@@ -19,7 +20,7 @@ RUN = "run"  # in the folder of the results
 KnotsOption = Annotated[tuple[int, int], typer.Option(help="Knots in maturity and in log-moneyness.")]
 
 
-@command
+@command(stopped="every finished day is kept, and the same command goes on")
 def localvol(
     quotes: Annotated[
         Path,
@@ -52,6 +53,7 @@ def localvol(
     from seqgp.apps.localvol import LocalVolFit, Quotes
 
     store = _store(folder)
+    require_regular(quotes)
     try:
         table = Quotes.from_csv(quotes, _mapping(column))
         chosen = table.select(min_maturity=min_maturity, max_deviations=deviations)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from seqgp.io.arviz import to_datatree
-from seqgp.io.files import write_atomically
+from seqgp.io.files import unwritten, write_atomically
 from seqgp.io.step import Step
 from seqgp.io.store import Store
 from seqgp.io.summary import STATISTICS
@@ -30,16 +30,25 @@ def export_run(store: Store, path: Path) -> None:
         write_atomically(path, lambda file: frame.to_parquet(file, index=False))
         return
     tree = to_datatree(store)
-    aside = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    if path.suffix == ".nc":
+        # In memory first: where the disk is full, the library of the format brings the whole process down.
+        content = tree.to_netcdf(None, engine="h5netcdf")
+        write_atomically(path, lambda file: file.write(content))
+        return
+    try:
+        aside = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    except OSError as error:
+        raise unwritten(path, error) from error
     try:
         written = aside / path.name
-        if path.suffix == ".nc":
-            tree.to_netcdf(written, engine="h5netcdf")
-        else:
-            with warnings.catch_warnings():  # about metadata that only makes reading faster
-                warnings.simplefilter("ignore")
-                tree.to_zarr(written)
+        with warnings.catch_warnings():  # about metadata that only makes reading faster
+            warnings.simplefilter("ignore")
+            tree.to_zarr(written)
+        if path.is_dir():  # of an earlier export: a folder is not replaced by a rename
+            os.replace(path, aside / "earlier")
         os.replace(written, path)
+    except OSError as error:
+        raise unwritten(path, error) from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 

@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from seqgp.io.errors import TableError
 from seqgp.io.files import open_regular
@@ -41,22 +42,31 @@ def read_table(path: str | Path) -> pd.DataFrame:
 
 def read_bytes(path: Path) -> bytes:
     """All of a file that a user gave: a regular one, or a link to one, of a size that can be read."""
+    with _open_given(path) as file:
+        return file.read(LARGEST)
+
+
+def _open_given(path: Path) -> IO[bytes]:
     try:
-        with open_regular(path, follow=True) as file:
-            size = file.seek(0, io.SEEK_END)
-            if size > LARGEST:
-                raise TableError(f"{path}: {size / 2**30:.1f} GiB, expected at most {LARGEST / 2**30:g}; split it")
-            file.seek(0)
-            return file.read(LARGEST)
+        file = open_regular(path, follow=True)
     except FileNotFoundError as error:
         raise TableError(f"{path}: no such file; check the path") from error
     except PermissionError as error:
         raise TableError(f"{path}: may not be read ({error.strerror}); check its permissions") from error
     except (OSError, ValueError) as error:  # a loop of links, a pipe, a failing disk; a name with NUL in it
-        if isinstance(error, TableError):
-            raise
         why = getattr(error, "strerror", None) or str(error)
         raise TableError(f"{path}: cannot be read ({why}); give a regular file") from error
+    size = file.seek(0, io.SEEK_END)
+    if size > LARGEST:
+        file.close()
+        raise TableError(f"{path}: {size / 2**30:.1f} GiB, expected at most {LARGEST / 2**30:g}; split it")
+    file.seek(0)
+    return file
+
+
+def require_regular(path: Path) -> None:
+    """Raise unless a file that a user gave is a regular one, of a size that can be read."""
+    _open_given(path).close()
 
 
 def row_in_file(path: Path, index: int) -> int:

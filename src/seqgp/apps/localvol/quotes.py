@@ -14,7 +14,7 @@ from seqgp.apps.localvol.grid import GridSize
 from seqgp.apps.localvol.implied import black_vega, implied_volatility
 from seqgp.apps.localvol.parity import SLICE, Given, forward_table
 from seqgp.apps.localvol.solver import PricingPlan, plan_quotes
-from seqgp.apps.localvol.tables import Column, Table, read_table, row_label
+from seqgp.apps.localvol.tables import Column, QuotesError, Table, read_table, row_label
 
 _PRICING = ("maturity", "strike", "forward", "discount")
 _LOGGED = ["quote_date", "expiration", "strike", "option_type", "price"]
@@ -74,6 +74,9 @@ class Quotes:
             raise ValueError("from_frame: the index has repeated labels; call reset_index first")
         table = read_table(frame, columns)
         quotes = cls(table, _no_exclusions(table), pd.DataFrame())._without(filters.unusable(table))
+        if quotes.table.empty:
+            first = quotes.excluded["reason"].iloc[0]
+            raise QuotesError(f"none of the {len(table)} quotes can be used (the first: {first}); look at bid and ask")
         found = forward_table(quotes.table, forwards, discounts, min_pairs)
         priced = _with_forwards(quotes.table, found)
         quotes = cls(priced, quotes.excluded, found)

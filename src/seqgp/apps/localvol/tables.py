@@ -30,6 +30,8 @@ _DAYS_A_YEAR = 365.0
 Table = Any
 Column = Any
 
+_OFFSET = r"(:\d{2}(?:\.\d+)?)\s*(?:Z|[+-]\d{2}:?\d{2})$"
+
 
 class QuotesError(ValueError):
     """A table of quotes cannot be used; the message names the rows."""
@@ -114,6 +116,10 @@ def _option_types(values: Column) -> Column:
 
 
 def _dates(values: Column) -> Column:
+    if isinstance(values.dtype, pd.DatetimeTZDtype):
+        values = values.dt.tz_localize(None)
+    elif values.dtype.kind != "M":  # an offset is dropped, the date on the wall is what counts
+        values = values.astype(str).str.replace(_OFFSET, r"\1", regex=True)
     parsed = pd.to_datetime(values, errors="coerce", format="mixed")
     if parsed.isna().any():
         bad = values[parsed.isna()]
@@ -133,6 +139,9 @@ def _numbers(values: Column) -> Column:
 
 def _check_values(table: Table) -> None:
     label = row_label(table)
+    for name in ("bid", "ask", "price", "strike", "forward", "discount", "maturity"):
+        if name in table and np.isinf(table[name]).any():
+            fail(f"{name}: infinite", table.index[np.isinf(table[name])], label)
     for name in ("bid", "ask", "price"):
         if name in table and (table[name] < 0).any():
             fail(f"{name}: negative", table.index[table[name] < 0], label)

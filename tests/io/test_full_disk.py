@@ -1,0 +1,30 @@
+"""A disk that is full: every export says so, leaves nothing behind, and the process lives on."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUN = Path(__file__).with_name("data") / "version_0_1_0" / "run"
+
+
+def small_files():
+    """No file may grow beyond a kilobyte: what a write to a full disk looks like, without one."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
+
+
+@pytest.mark.parametrize("name", ["out.nc", "out.zarr", "out.parquet"])
+def test_an_export_to_a_full_disk_is_refused_in_one_line(tmp_path, name):
+    command = [sys.executable, "-m", "seqgp.cli", "export", str(RUN), str(tmp_path / name)]
+    ended = subprocess.run(
+        command, capture_output=True, text=True, preexec_fn=small_files, check=False,
+        env=os.environ | {"SEQGP_CACHE": "off", "JAX_COMPILATION_CACHE_DIR": ""},
+    )  # fmt: skip
+    assert ended.returncode == 2, ended.stderr
+    assert "the disk is full" in ended.stderr
+    assert list(tmp_path.iterdir()) == []
