@@ -86,7 +86,20 @@ def tilt(place: Place, root: Root, quadratic: Quadratic) -> Tilted:
 def retilt(chart: Tilted, root: Root, quadratic: Quadratic) -> Tilted:
     """The chart where only the offset of its place, or the slope of the surrogate, is new."""
     present = quadratic.slope.shape[0]
-    slope = root.pull(quadratic.slope - quadratic.curve(chart.place.offset[-present:]))
-    inner = solve_lower(chart.chol, chart.half.T @ slope)
-    middle = slope - chart.half @ solve_lower(chart.chol, inner, transpose=True)
+    excess = quadratic.slope - quadratic.curve(chart.place.offset[-present:])
+    if quadratic.factor.ndim == 1:
+        # With ``excess = F q``, ``m = B⁻¹ G q = G (I + G'G)⁻¹ q``. The difference below would be one of numbers as large
+        # as the squared ratio of scale and noise: with noise of 1e-8 nothing is left of them.
+        curved = quadratic.factor > 0
+        scaled = jnp.where(curved, excess / jnp.where(curved, quadratic.factor, 1.0), 0.0)
+        exact = chart.half @ _solved(chart, scaled)
+        slope = root.pull(jnp.where(curved, 0.0, excess))
+    else:
+        exact, slope = jnp.zeros_like(chart.middle), root.pull(excess)
+    middle = exact + slope - chart.half @ _solved(chart, chart.half.T @ slope)
     return chart._replace(middle=middle)
+
+
+def _solved(chart: Tilted, v: Float[Array, " r"]) -> Float[Array, " r"]:
+    """``(I + G'G)⁻¹ v``."""
+    return solve_lower(chart.chol, solve_lower(chart.chol, v), transpose=True)
