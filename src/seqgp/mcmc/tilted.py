@@ -88,8 +88,8 @@ def retilt(chart: Tilted, root: Root, quadratic: Quadratic) -> Tilted:
     present = quadratic.slope.shape[0]
     excess = quadratic.slope - quadratic.curve(chart.place.offset[-present:])
     if quadratic.factor.ndim == 1:
-        # With ``excess = F q``, ``m = B⁻¹ G q = G (I + G'G)⁻¹ q``. The difference below would be one of numbers as large
-        # as the squared ratio of scale and noise: with noise of 1e-8 nothing is left of them.
+        # With ``excess = F q``, ``m = B⁻¹ G q = G (I + G'G)⁻¹ q``. The difference below would be one of numbers as
+        # large as the squared ratio of scale and noise: with noise of 1e-8 nothing is left of them.
         curved = quadratic.factor > 0
         scaled = jnp.where(curved, excess / jnp.where(curved, quadratic.factor, 1.0), 0.0)
         exact = chart.half @ _solved(chart, scaled)
