@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 LATENT ?= knots
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test lint unit browser kill calibrate accuracy bench wheel clean
+.PHONY: help env demo test lint unit browser kill calibrate accuracy bench wheel docs clean
 
 help:  ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,6 +56,10 @@ wheel: $(VENV)/ready  ## build the wheel, install it with pip into an empty envi
 	$(PYTHON) -m venv build/wheel
 	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls dist/*.whl)[all]"
 	cd build/wheel && bin/seqgp --version && bin/seqgp demo line --steps 3 --draws 100 -o demo
+
+docs: $(VENV)/ready  ## the documentation as a site, in build/site; a broken link fails
+	$(BIN)/python docs/build.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 clean:  ## remove the environment and everything that was generated
 	rm -rf $(VENV) build dist out .pytest_cache .ruff_cache

@@ -60,7 +60,10 @@ class Prediction(eqx.Module):
         return each.reshape(len(each), -1).sum(axis=1)
 
     def crps(self, y_new: Any) -> float:
-        """The mean continuous ranked probability score; the smaller, the better."""
+        """The continuous ranked probability score, averaged over the observed values; the smaller, the better.
+
+        Each value's score is that of its own marginal, from all draws; missing values (NaN) are left out of the mean.
+        """
         draws, y = self._observed(y_new)
         return float(scores.crps(draws, y).mean())
 
@@ -70,7 +73,11 @@ class Prediction(eqx.Module):
         return scores.pit(draws, y)
 
     def coverage(self, y_new: Any, probability: float = 0.95) -> float:
-        """The share of observed values inside their central interval."""
+        """The share of the observed values inside their own central interval, whose ends are quantiles over draws.
+
+        It is an average over the values of one snapshot, which are correlated: of a single snapshot it may be far from
+        ``probability`` though the prediction is calibrated.
+        """
         draws, y = self._observed(y_new)
         return scores.coverage(draws, y, probability)
 

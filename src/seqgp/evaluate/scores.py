@@ -16,7 +16,10 @@ def log_mean_exp(values: Float[np.ndarray, " draws *n"]) -> Float[np.ndarray, "*
 
 
 def crps(draws: Float[np.ndarray, "draws n"], y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """The continuous ranked probability score of each value, ``E|Y − y| − ½ E|Y − Y'|`` (fair in the draws)."""
+    """The continuous ranked probability score of each value, ``E|Y − y| − ½ E|Y − Y'|``: means over draws, not values.
+
+    The second mean is over pairs of different draws, so that the number of draws does not bias it.
+    """
     return np.asarray(crps_ensemble(y, np.moveaxis(draws, 0, -1), estimator="pwm"))
 
 
@@ -30,7 +33,7 @@ def pit(
 
 
 def coverage(draws: Float[np.ndarray, "draws n"], y: Float[np.ndarray, " n"], probability: float = 0.95) -> float:
-    """The share of values inside their central interval of the given probability."""
+    """The share of values, averaged over ``n``, inside the central interval of their own draws."""
     if not 0 < probability < 1:
         raise DataError(f"coverage: probability = {probability} is not between 0 and 1")
     low, high = np.quantile(draws, [(1 - probability) / 2, (1 + probability) / 2], axis=0)

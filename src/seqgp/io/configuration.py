@@ -38,14 +38,18 @@ def as_path(text: str) -> str:
 class DataSection(Strict):
     """Where the table is, and which column is what."""
 
-    file: str
-    time: str
-    inputs: tuple[str, ...] = Field(min_length=1)
-    value: str
-    location: str | None = None
-    covariates: dict[str, str] = Field(default_factory=dict)
-    unit: Literal["seconds", "minutes", "hours", "days", "weeks"] = "days"
-    origin: str | None = None
+    file: str = Field(description="the table, CSV or Parquet; relative to the configuration")
+    time: str = Field(description="the column of times: numbers, or dates (ISO, with offsets or without)")
+    inputs: tuple[str, ...] = Field(min_length=1, description="the columns of the inputs")
+    value: str = Field(description="the column of the data; empty cells are missing values")
+    location: str | None = Field(None, description="the column with names of the locations, for report and exports")
+    covariates: dict[str, str] = Field(
+        default_factory=dict, description='what the likelihood needs besides, by column: `{ exposure = "population" }`'
+    )
+    unit: Literal["seconds", "minutes", "hours", "days", "weeks"] = Field(
+        "days", description="where times are dates, the unit that they are counted in"
+    )
+    origin: str | None = Field(None, description="where times are dates, the date of time zero; by default the first")
 
     @field_validator("file")
     @classmethod
@@ -74,11 +78,11 @@ class DataSection(Strict):
 class SamplerSection(Strict):
     """The sampler's settings; what is left out takes the library's default."""
 
-    draws: int | None = Field(None, ge=4, le=MOST)
-    tau: int | None = Field(None, ge=1, le=1000)
-    chains: int | None = Field(None, ge=1, le=MOST)
-    warmup: int | None = Field(None, ge=0, le=MOST)
-    thin: int | None = Field(None, ge=1, le=MOST)
+    draws: int | None = Field(None, ge=4, le=MOST, description="at each time; 1000 by default")
+    tau: int | None = Field(None, ge=1, le=1000, description="past times that the present is conditioned on")
+    chains: int | None = Field(None, ge=1, le=MOST, description="how many; chosen by the sampler")
+    warmup: int | None = Field(None, ge=0, le=MOST, description="sweeps before the first draw; chosen by the sampler")
+    thin: int | None = Field(None, ge=1, le=MOST, description="sweeps a draw; chosen by the sampler")
     latent: Literal["auto", "dense", "grid", "knots"] = "auto"
     nodes: tuple[Annotated[int, Field(ge=2, le=10_000)], ...] | None = None
     updates: Literal["auto", "plain", "informed"] | None = None
@@ -97,10 +101,10 @@ class SamplerSection(Strict):
 class RunSection(Strict):
     """Where the run is kept."""
 
-    folder: str
-    title: str | None = None
-    seed: int = Field(0, ge=0, lt=2**63)
-    keep: int | None = Field(None, ge=1)
+    folder: str = Field(description="where the run is kept; relative to the configuration")
+    title: str | None = Field(None, description="of the report")
+    seed: int = Field(0, ge=0, lt=2**63, description="of the random numbers")
+    keep: int | None = Field(None, ge=1, description="whole steps on disk; of older ones only summaries")
 
     @field_validator("folder")
     @classmethod

@@ -1,0 +1,146 @@
+"""Pages that are made from the source: ``python docs/build.py`` writes them; a test holds that they are current."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import types
+import typing
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+DOCS = Path(__file__).parent
+ROOMS = {
+    "Models": ("models",),
+    "Samplers": ("sequential", "online", "full", "samplers"),
+    "Representations and updates": ("latents", "mcmc"),
+    "Running and storing": ("io", "runtime", "fleet"),
+    "Evaluation": ("evaluate",),
+}
+
+
+WORDS = {  # of keys that are the arguments of a kernel, a likelihood or a sampler
+    "scale": "the standard deviation of the latent",
+    "mean": "its mean level",
+    "jitter": "added to covariances, relative to their scale; several are tried in turn",
+    "kernel": "its family",
+    "lengthscale": "in units of the input; in space one, or one for each input",
+    "alpha": "of a rational quadratic kernel",
+    "family": "the distribution of the data given the latent",
+    "noise": "a standard deviation (Gaussian, StudentT)",
+    "df": "degrees of freedom (StudentT)",
+    "latent": "how the latent is represented",
+    "nodes": "of knots, along each input",
+    "updates": "what a sweep is made of",
+    "carry": "what passes from step to step",
+}
+
+
+def api() -> str:
+    """The page of all public names, by room: the text is made of their docstrings when the site is built."""
+    stub = ast.parse((DOCS.parent / "src" / "seqgp" / "__init__.pyi").read_text())
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    found = [(node.module or "", alias.name) for node in imports for alias in node.names]
+    lines = ["# API", "", "Every public name of `seqgp`, from its docstring."]
+    for title, rooms in [*ROOMS.items(), ("More", ())]:
+        known = [room for listed in ROOMS.values() for room in listed]
+        names = [(m, n) for m, n in found if m.split(".")[0] in rooms or (not rooms and m.split(".")[0] not in known)]
+        if names:
+            lines += ["", f"## {title}"]
+            lines += [line for module, name in names for line in ("", f"::: seqgp.{module}.{name}")]
+    return "\n".join(lines) + "\n"
+
+
+def configuration() -> str:
+    """The page of every key of a configuration, from the schema."""
+    from seqgp.io.configuration import Configuration
+
+    lines = [
+        "# Every key of a configuration",
+        "",
+        "`seqgp new my.toml` writes a commented one. A key that is not listed here, or has no effect, is a mistake.",
+        "",
+        "A **parameter** is a number (known) or a prior (inferred): `{ low = 0, high = 3 }`, with `loc` and `scale` of",
+        'the Gaussian behind it, or `{ distribution = "Gamma", concentration = 2.0, rate = 1.0 }`.',
+    ]
+    for name, field in Configuration.model_fields.items():
+        lines += _section(name, _model_of(field.annotation))
+    return "\n".join(lines) + "\n"
+
+
+def _section(name: str, model: Any) -> list[str]:
+    lines = [
+        "",
+        f"## `[{name}]`",
+        "",
+        inspect.getdoc(model) or "",
+        "",
+        "| key | what | values | default |",
+        "|---|---|---|---|",
+    ]
+    below = []
+    for key, field in model.model_fields.items():
+        inner = _model_of(field.annotation)
+        if inner is not None and key in ("time", "space", "likelihood"):
+            below += _section(f"{name}.{key}", inner)
+            continue
+        default = "required" if field.is_required() else _default(field)
+        bounds = ", ".join(_bound(rule) for rule in field.metadata if _bound(rule))
+        what = field.description or WORDS.get(key, "")
+        lines.append(f"| `{key}` | {what} | {_values(field.annotation)}{f', {bounds}' if bounds else ''} | {default} |")
+    return lines + below
+
+
+def _default(field: Any) -> str:
+    value = field.get_default(call_default_factory=True)
+    return "–" if value is None or value == {} else f"`{value}`"
+
+
+def _bound(rule: Any) -> str:
+    for sign, name in ((">=", "ge"), ("<=", "le"), (">", "gt"), ("<", "lt")):
+        if getattr(rule, name, None) is not None:
+            return f"{sign} {getattr(rule, name)}"
+    return ""
+
+
+def _model_of(kind: Any) -> Any:
+    """The table behind an annotation, if there is one of its own."""
+    if inspect.isclass(kind) and issubclass(kind, BaseModel):
+        return kind
+    for inner in typing.get_args(kind):
+        found = _model_of(inner)
+        if found is not None and found.__name__ not in ("SigmoidSpec", "DistributionSpec"):
+            return found
+    return None
+
+
+def _values(kind: Any) -> str:
+    if kind is Any or "SigmoidSpec" in str(kind):
+        return "a parameter" + (", or a list of them" if "tuple" in str(kind) else "")
+    origin = typing.get_origin(kind)
+    if origin is typing.Literal:
+        return ", ".join(f'`"{value}"`' for value in typing.get_args(kind))
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(_values(inner) for inner in typing.get_args(kind) if inner is not type(None))
+    if origin is typing.Annotated:
+        return _values(typing.get_args(kind)[0])
+    if origin is tuple:
+        return f"a list of {_values(typing.get_args(kind)[0])}"
+    if origin is dict:
+        return "a table of names"
+    return {str: "text", int: "a whole number", float: "a number"}.get(kind, str(kind))
+
+
+PAGES = {"api.md": api, "configuration.md": configuration}
+
+
+def main() -> None:
+    """Write the pages."""
+    for name, made in PAGES.items():
+        (DOCS / name).write_text(made())
+
+
+if __name__ == "__main__":
+    main()
