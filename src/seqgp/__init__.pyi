@@ -53,6 +53,8 @@ from .models.model import Model as Model
 from .models.priors import ScaledSigmoid as ScaledSigmoid
 from .models.priors import inverse_softplus as inverse_softplus
 from .models.snapshot import Snapshot as Snapshot
+from .online.sampler import OnlineSampler as OnlineSampler
+from .online.state import OnlineState as OnlineState
 from .runtime.cache import cache as cache
 from .runtime.precision import enable_x64 as enable_x64
 from .samplers.info import Info as Info

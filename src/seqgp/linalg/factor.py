@@ -93,3 +93,21 @@ def solve_lower(root: Float[Array, "n n"], v: Float[Array, " n *k"], transpose: 
     columns = v if v.ndim == 2 else v[:, None]
     solution = (_solve_transposed if transpose else _solve_plain)(root, columns)
     return solution if v.ndim == 2 else solution[:, 0]
+
+
+@custom_vmap
+def eigenvectors(matrix: Float[Array, "n n"]) -> tuple[Float[Array, " n"], Float[Array, "n n"]]:
+    """Eigenvalues of a symmetric matrix in increasing order, and its eigenvectors as columns."""
+    return _eigh(matrix)
+
+
+@eigenvectors.def_vmap
+def _eigenvectors_lanes(size, batched, matrix):
+    if not batched[0]:
+        return _eigh(matrix), (False, False)
+    return jax.lax.map(eigenvectors, matrix), (True, True)
+
+
+def _eigh(matrix):
+    vectors, values = linalg.eigh(matrix, symmetrize_input=False)
+    return values, vectors

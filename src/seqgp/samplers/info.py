@@ -39,6 +39,10 @@ class Info(NamedTuple):
     warnings: tuple[str, ...]
     scores: dict[str, float] = {}  # noqa: RUF012
     extras: dict[str, Any] = {}  # noqa: RUF012
+    log_evidence: float = float("nan")  # log p(y_1:t), where the sampler has it
+    log_evidence_se: float = float("nan")
+    effective: float = float("nan")  # the effective number of particles
+    renewals: tuple[Any, ...] = ()  # of particles in this step, with their cost
 
     @property
     def min_ess(self) -> float:

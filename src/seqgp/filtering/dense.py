@@ -1,0 +1,217 @@
+"""The Kalman filter of a field at sites that stay: any data, any pattern of what is missing.
+
+The state stacks, for each component ``a`` of the time kernels' states, the field ``s_a`` at the ``M`` sites; after it
+come the coefficients of the mean. Its covariance is kept whole.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float
+
+from seqgp.filtering.observation import Gaussian, Observation, Places
+from seqgp.filtering.system import System
+from seqgp.filtering.update import approximate_update, gaussian_update
+from seqgp.linalg.factor import cholesky, eigenvectors, solve_lower
+from seqgp.models.kernels import Parameters
+from seqgp.models.types import Array
+
+
+class DenseState(NamedTuple):
+    """The state given the data so far: a Gaussian."""
+
+    mean: Float[Array, " n"]
+    covariance: Float[Array, "n n"]
+
+
+class DenseEnvironment(NamedTuple):
+    """What one value of the parameters decides."""
+
+    parameters: Parameters
+    space: tuple[Float[Array, "M M"], ...]  # scale² K_space of each term at the sites
+    basis: Float[Array, "K M"] | None = None  # from the sites to the points that data are interpolated from
+
+
+class DenseFilter(eqx.Module):
+    """The filter on sites ``x``; where ``mask`` is false there is only padding, independent of everything."""
+
+    system: System
+    x: Float[Array, "M D"]
+    mask: Bool[Array, " M"]
+
+    @property
+    def sites(self) -> int:
+        """The number of sites."""
+        return self.x.shape[0]
+
+    @property
+    def fields(self) -> int:
+        """The length of the state without coefficients of the mean."""
+        return self.system.order * self.sites
+
+    def environment(self, z: Float[Array, " d"]) -> DenseEnvironment:
+        """Once for each value of the parameters."""
+        return self.environment_at(self.system.parameters(z))
+
+    def environment_at(self, parameters: Parameters) -> DenseEnvironment:
+        """The same from the parameters themselves."""
+        x, both = jnp.asarray(self.x), jnp.asarray(self.mask)[:, None] & jnp.asarray(self.mask)[None, :]
+        space = self.system.space(parameters, self.system.distances(x, x), same=True)
+        return DenseEnvironment(parameters, tuple(jnp.where(both, k, jnp.eye(self.sites)) for k in space))
+
+    def start(self, environment: DenseEnvironment) -> DenseState:
+        """The state before any data: stationary, its coefficients standard normal times their prior sd."""
+        blocks = [
+            jnp.kron(stationary, space)
+            for stationary, space in zip(self.system.stationary(environment.parameters), environment.space)
+        ]
+        scales = self.system.coefficient_scales()
+        covariance = jax.scipy.linalg.block_diag(*blocks, jnp.asarray(np.diag(scales**2)))
+        return DenseState(jnp.zeros(covariance.shape[0]), covariance)
+
+    def predict(self, environment: DenseEnvironment, state: DenseState, dt: Float[Array, ""]) -> DenseState:
+        """The state a time ``dt`` later."""
+        transition = self.system.transition(environment.parameters, dt)
+        once = self._moved(transition.move, state.covariance)
+        covariance = self._moved(transition.move, once.T)
+        start = 0
+        for noise, space in zip(transition.noise, environment.space):
+            block = jnp.kron(noise, space)
+            end = start + block.shape[0]
+            covariance = covariance.at[start:end, start:end].add(block)
+            start = end
+        return DenseState(self._moved(transition.move, state.mean[:, None])[:, 0], covariance)
+
+    def absorb(
+        self, environment: DenseEnvironment, state: DenseState, observation: Observation
+    ) -> tuple[DenseState, Float[Array, ""]]:
+        """The state given one more snapshot, and the log density of its data given those before."""
+        parameters, likelihood = environment.parameters, self.system.model.likelihood
+        seen = observation.seen
+        places = observation.places.through(environment.basis)
+        cross = self._seen_by(parameters, state.covariance, places, observation.design)  # of state and level
+        cross = jnp.where(seen[None, :], cross, 0.0)
+        level = self._seen_by(parameters, state.mean[None, :], places, observation.design)[0]
+        level = level + self.system.offset(parameters, observation.columns)
+        spread = jnp.where(
+            seen[:, None] & seen[None, :], self._seen_by(parameters, cross.T, places, observation.design), 0.0
+        )
+        if likelihood.conjugate:
+            variance = likelihood.noise(observation.context, parameters) ** 2
+            update = gaussian_update(variance, observation, level, spread)
+        else:
+            update = approximate_update(likelihood, parameters, observation, level, spread)
+        half = solve_lower(update.root, update.scale[:, None] * cross.T)
+        mean = state.mean + cross @ update.slope
+        return DenseState(mean, state.covariance - half.T @ half), update.log_evidence
+
+    def at_places(
+        self,
+        environment: DenseEnvironment,
+        state: DenseState,
+        places: Places,
+        design: Float[Array, "N q"],
+        offset: Float[Array, " N"],
+    ) -> Gaussian:
+        """Coefficients of the mean, and the level at places among the sites."""
+        h, places = self.system.observe(environment.parameters), places.through(environment.basis)
+        rows = self._with_level(h, state.covariance, places, design)
+        covariance = self._with_level(h, rows.T, places, design)
+        mean = self._with_level(h, state.mean[None, :], places, design)[0]
+        return Gaussian(mean.at[design.shape[1] :].add(offset), covariance).symmetric()
+
+    def _seen_by(self, parameters: Parameters, rows, places: Places, design) -> Float[Array, "k N"]:
+        """Each row, a state, as the data see it: ``h's`` at their places, and their columns of the mean."""
+        h = self.system.observe(parameters)
+        return places.of(self._latent(h, rows)) + rows[:, self.fields :] @ design.T
+
+    def _latent(self, h: Float[Array, " p"], rows: Float[Array, "k n"]) -> Float[Array, "k M"]:
+        """``h's`` at the sites."""
+        return jnp.einsum("kpm,p->km", rows[:, : self.fields].reshape(-1, self.system.order, self.sites), h)
+
+    def _with_level(self, h, rows, places: Places, design) -> Float[Array, "k q+N"]:
+        coefficients = rows[:, self.fields :]
+        return jnp.concatenate([coefficients, places.of(self._latent(h, rows)) + coefficients @ design.T], axis=1)
+
+    def _moved(self, move: Float[Array, "p p"], rows: Float[Array, "n k"]) -> Float[Array, "n k"]:
+        """``A`` applied to the fields of each column; coefficients stay."""
+        fields = move @ rows[: self.fields].reshape(self.system.order, -1)
+        return jnp.concatenate([fields.reshape(self.fields, -1), rows[self.fields :]])
+
+    def extended(
+        self, after: DenseFilter, environment: DenseEnvironment, state: DenseState
+    ) -> tuple[DenseEnvironment, DenseState]:
+        """The state on the sites of another filter, of which these are the first: exact, for any kernel.
+
+        Given the field at the old sites, that at new ones is ``C s`` with ``C = K(new, old) K(old)⁻¹``, and an
+        independent part that no data have seen.
+        """
+        parameters, old, new = environment.parameters, self.sites, after.sites
+        known = jnp.pad(jnp.asarray(self.mask), (0, new - old))
+        joined = jnp.asarray(after.mask) & ~known
+        fresh = after.environment_at(parameters)
+        maps, parts, start, blocks = [], [], 0, []
+        for term, (space, stationary) in enumerate(zip(fresh.space, self.system.stationary(parameters))):
+            root = cholesky(environment.space[term])
+            cross = jnp.where(joined[:, None] & jnp.asarray(self.mask)[None, :], space[:, :old], 0.0)
+            half = solve_lower(root, cross.T)
+            weights = solve_lower(root, half, transpose=True).T
+            maps.append(jnp.where(known[:, None], jnp.eye(new, old), weights))
+            left = jnp.where(joined[:, None] & joined[None, :], space - half.T @ half, 0.0)
+            padding = jnp.diag(jnp.where(known | joined, 0.0, 1.0))
+            parts.append(jnp.kron(stationary, left + padding))
+            order = stationary.shape[0]
+            blocks.append((start, order))
+            start += order
+
+        def moved(rows):  # (n, k): the sites of each field, term by term
+            fields = rows[: self.fields].reshape(self.system.order, old, -1)
+            pieces = [jnp.einsum("ij,ajk->aik", m, fields[s : s + o]) for m, (s, o) in zip(maps, blocks)]
+            return jnp.concatenate([jnp.concatenate(pieces).reshape(after.fields, -1), rows[self.fields :]])
+
+        covariance = moved(moved(state.covariance).T)
+        independent = jax.scipy.linalg.block_diag(*parts)
+        covariance = covariance.at[: after.fields, : after.fields].add(independent)
+        return fresh, DenseState(moved(state.mean[:, None])[:, 0], covariance)
+
+    def at_inputs(
+        self,
+        environment: DenseEnvironment,
+        state: DenseState,
+        x: Float[Array, "N D"],
+        design: Float[Array, "N q"],
+        offset: Float[Array, " N"],
+    ) -> Gaussian:
+        """Coefficients of the mean, and the level anywhere in space: the state at the sites is sufficient for it."""
+        whole = DenseFilter(
+            self.system,
+            jnp.concatenate([jnp.asarray(self.x), x]),
+            jnp.concatenate([jnp.asarray(self.mask), jnp.ones(x.shape[0], bool)]),
+        )
+        fresh, extended = self.extended(whole, environment, state)
+        index = self.sites + jnp.arange(x.shape[0])
+        return whole.at_places(fresh, extended, Places(index=index), design, offset)
+
+
+class ModalFilter(DenseFilter):
+    """The filter on knots, in the coordinates of the leading eigenvectors of the space kernel there."""
+
+    knots: Float[Array, "K D"]
+
+    def __init__(self, system: System, knots: Float[Array, "K D"], modes: int):
+        self.system, self.knots = system, knots
+        self.x, self.mask = np.zeros((modes, knots.shape[1])), np.ones(modes, bool)
+
+    def environment_at(self, parameters: Parameters) -> DenseEnvironment:
+        """Eigenvectors of the space kernel; those of the first term serve all terms."""
+        knots = jnp.asarray(self.knots)
+        spaces = self.system.space(parameters, self.system.distances(knots, knots), same=True)
+        values, vectors = eigenvectors(spaces[0])
+        basis = vectors[:, -self.sites :]
+        rotated = [jnp.diag(values[-self.sites :])] + [basis.T @ space @ basis for space in spaces[1:]]
+        return DenseEnvironment(parameters, tuple(rotated), basis)

@@ -1,0 +1,148 @@
+"""A model as a linear system in time: its terms as states, and which coefficients of the mean belong to the state."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from jax.scipy.linalg import block_diag
+from jaxtyping import Array, Float
+
+from seqgp.models.errors import ModelError
+from seqgp.models.kernels import Parameters, within
+from seqgp.models.model import Model
+from seqgp.models.priors import FromDistribution, Prior
+from seqgp.models.states import ORDER, TimeState, state_of
+
+
+class Transition(NamedTuple):
+    """From one time to another: ``s' = A s + noise``, with noise of covariance ``Q_j ⊗ K_j`` for each term."""
+
+    move: Float[Array, "p p"]  # A
+    noise: tuple[Float[Array, "p p"], ...]  # Q_j
+
+
+class System(eqx.Module):
+    """What a filter needs of a model.
+
+    The cloud's ``z`` holds every inferred entry but the coefficients of the mean with a Gaussian prior: those are
+    appended to the state, and so integrated out.
+    """
+
+    model: Model
+    states: tuple[TimeState, ...]
+    in_cloud: tuple[int, ...] = eqx.field(static=True)  # entries of the model's z
+    in_state: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(self, model: Model, order: int = ORDER):
+        self.model = model
+        self.states = tuple(state_of(term.time, order) for _, term in model.kernel.terms())
+        self.in_state = tuple(i for i, (name, prior) in enumerate(model.entries()) if _linear(name, prior))
+        self.in_cloud = tuple(i for i in range(len(model.names)) if i not in self.in_state)
+
+    @property
+    def order(self) -> int:
+        """Components of the state at each site, over all terms."""
+        return sum(state.order for state in self.states)
+
+    @property
+    def error(self) -> float:
+        """The largest error of a time correlation."""
+        return max(state.error for state in self.states)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the entries of the cloud's ``z``."""
+        return [self.model.names[i] for i in self.in_cloud]
+
+    def cloud_prior(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and sd of the cloud's ``z`` before any data."""
+        mean, covariance = self.model.prior_of_z()
+        chosen = np.array(self.in_cloud, dtype=int)
+        return mean[chosen], np.sqrt(np.diag(covariance)[chosen])
+
+    def parameters(self, z: Float[Array, " d"]) -> Parameters:
+        """All parameters at one ``z`` of the cloud; coefficients in the state are at their prior mean."""
+        return self.model.parameters(self.whole_z(z, jnp.zeros(len(self.in_state))))
+
+    def whole_z(self, z: Float[Array, " d"], coefficients: Float[Array, " q"]) -> Float[Array, " m"]:
+        """The model's ``z`` from the cloud's and from standardised coefficients."""
+        order = np.argsort(np.array(self.in_cloud + self.in_state, dtype=int))
+        return jnp.concatenate([z, coefficients])[order]
+
+    def coefficient_scales(self) -> np.ndarray:
+        """The prior sd of each coefficient in the state."""
+        entries = self.model.entries()
+        return np.array([_normal(entries[i][1]).scale for i in self.in_state], dtype=float)
+
+    def transition(self, parameters: Parameters, dt: Float[Array, ""]) -> Transition:
+        """Over a time ``dt``."""
+        moves, noises = [], []
+        for state, own in zip(self.states, self._own(parameters)):
+            time = within(own, "time")
+            move, stationary = state.transition(time, dt), state.stationary(time)
+            moves.append(move)
+            noises.append(stationary - move @ stationary @ move.T)
+        return Transition(block_diag(*moves), tuple(noises))
+
+    def stationary(self, parameters: Parameters) -> tuple[Float[Array, "p p"], ...]:
+        """The covariance of each term's state at any one time, without space."""
+        return tuple(s.stationary(within(own, "time")) for s, own in zip(self.states, self._own(parameters)))
+
+    def observe(self, parameters: Parameters) -> Float[Array, " p"]:
+        """``h``: the latent at a site is ``h's``."""
+        return jnp.concatenate([s.observe(within(own, "time")) for s, own in zip(self.states, self._own(parameters))])
+
+    def space(self, parameters: Parameters, prepared: tuple[Any, ...], same: bool) -> tuple[Float[Array, "n m"], ...]:
+        """``scale² K_space`` of each term; with jitter on the diagonal where the points are the ``same``."""
+        found = []
+        for (_, term), own, distances in zip(self.model.kernel.terms(), self._own(parameters), prepared):
+            matrix = term.space.covariance(distances, within(own, "space"))
+            if same:
+                matrix = matrix + self.model.jitter[0] * jnp.eye(matrix.shape[0])
+            found.append(own["scale"] ** 2 * matrix)
+        return tuple(found)
+
+    def distances(self, x: Float[Array, "n D"], other: Float[Array, "m D"]) -> tuple[Any, ...]:
+        """What the space kernels need of the inputs."""
+        return tuple(term.space.prepare(x, other) for _, term in self.model.kernel.terms())
+
+    def columns(self, t: float, x: np.ndarray, context: Any) -> Float[np.ndarray, "n Q"]:
+        """The columns of the mean at inputs: the mean is their product with its coefficients."""
+        return np.ones((len(x), 1))
+
+    def design(self, columns: Any) -> Any:
+        """Those columns whose coefficients are in the state."""
+        return columns[:, : len(self.in_state)]
+
+    def offset(self, parameters: Parameters, columns: Any) -> Float[Array, " n"]:
+        """The mean, with the coefficients that are in the state at their prior mean."""
+        return columns @ jnp.atleast_1d(parameters["mean"])
+
+    def _own(self, parameters: Parameters) -> list[Parameters]:
+        prefixes = [prefix for prefix, _ in self.model.kernel.terms()]
+        return [within(parameters, prefix[:-1]) if prefix else parameters for prefix in prefixes]
+
+
+def _normal(prior: Prior) -> Any:
+    assert isinstance(prior, FromDistribution)
+    return prior.distribution
+
+
+def _linear(name: str, prior: Prior) -> bool:
+    """Whether an entry is a coefficient of the mean with a Gaussian prior."""
+    normal = isinstance(prior, FromDistribution) and type(prior.distribution) is dist.Normal
+    return normal and (name == "mean" or name.startswith("mean."))
+
+
+def check_filterable(model: Model, order: int) -> None:
+    """Raise, naming what and the remedy, unless the model is a linear system in time with data that a filter takes."""
+    System(model, order)
+    if not model.likelihood.pointwise:
+        raise ModelError(
+            "OnlineSampler: the likelihood sees all of the latent at once, and no filter takes it; mark it "
+            "pointwise=True if each value depends on its own latent alone, or use seqgp.SequentialSampler"
+        )

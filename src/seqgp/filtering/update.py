@@ -1,0 +1,203 @@
+"""How the data of a snapshot change the Gaussian of the level at their places: exactly, or by expectation propagation.
+
+A filter predicts the level at the data as ``N(m, V)``. Gaussian data change it exactly. For other pointwise
+likelihoods each datum is replaced by a Gaussian site ``exp(−½ t f² + n f)``: first at the mode (Laplace's method), then
+such that the moments of each datum's own posterior are right (expectation propagation), by quadrature.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from seqgp.filtering.observation import Observation
+from seqgp.linalg.factor import cholesky, solve_lower
+from seqgp.models.kernels import Parameters
+from seqgp.models.likelihoods import Likelihood
+from seqgp.models.types import Array
+
+NEWTON = 20  # iterations at most
+STEPS = (1.0, 0.5, 0.2, 0.05)  # lengths that a Newton step may take
+SWEEPS = 8  # of expectation propagation
+NODES = 24  # of the quadrature at each datum
+
+
+class Update(NamedTuple):
+    """The mean moves by ``V slope``; the covariance falls by ``V D R⁻ᵀ R⁻¹ D V`` with ``D = diag(scale)``."""
+
+    slope: Float[Array, " N"]
+    root: Float[Array, "N N"]  # R
+    scale: Float[Array, " N"]
+    log_evidence: Float[Array, ""]
+
+
+def gaussian_update(
+    variance: Float[Array, "..."], observation: Observation, level: Float[Array, " N"], spread: Float[Array, "N N"]
+) -> Update:
+    """Data with Gaussian noise; those not seen take no part.
+
+    Args:
+        variance: of the noise.
+        observation: the data.
+        level: the predicted mean ``m``.
+        spread: the predicted covariance ``V``, zero where data are not seen.
+    """
+    seen, n = observation.seen, observation.y.shape[0]
+    variance = jnp.broadcast_to(variance, (n,))
+    root = cholesky(spread + jnp.diag(jnp.where(seen, variance, 1.0)))
+    white = solve_lower(root, jnp.where(seen, observation.y - level, 0.0))
+    count = jnp.sum(seen, dtype=float)
+    log_evidence = -0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(root))) - 0.5 * count * jnp.log(2 * jnp.pi)
+    rest = -0.5 * observation.squares / variance[0] - 0.5 * observation.left_over * jnp.log(2 * jnp.pi * variance[0])
+    return Update(solve_lower(root, white, transpose=True), root, jnp.ones(n), log_evidence + rest)
+
+
+class Sites(NamedTuple):
+    """Each datum as ``exp(−½ precision f² + linear f)``."""
+
+    precision: Float[Array, " N"]
+    linear: Float[Array, " N"]
+
+
+class Posterior(NamedTuple):
+    """The level at the data given sites."""
+
+    mean: Float[Array, " N"]
+    variance: Float[Array, " N"]
+    slope: Float[Array, " N"]
+    root: Float[Array, "N N"]
+    scale: Float[Array, " N"]
+
+
+def posterior_of(sites: Sites, level: Float[Array, " N"], spread: Float[Array, "N N"]) -> Posterior:
+    """``N(m, V)`` times the sites, by way of ``B = I + D V D`` (Rasmussen & Williams 2006, section 3.4.3)."""
+    scale = jnp.sqrt(sites.precision)
+    root = cholesky(jnp.eye(len(level)) + scale[:, None] * spread * scale[None, :])
+    pull = sites.linear - sites.precision * level
+    inner = solve_lower(root, solve_lower(root, scale * (spread @ pull)), transpose=True)
+    slope = pull - scale * inner
+    half = solve_lower(root, scale[:, None] * spread)
+    variance = jnp.diagonal(spread) - jnp.sum(half**2, axis=0)
+    return Posterior(level + spread @ slope, jnp.maximum(variance, 0.0), slope, root, scale)
+
+
+def approximate_update(
+    likelihood: Likelihood,
+    parameters: Parameters,
+    observation: Observation,
+    level: Float[Array, " N"],
+    spread: Float[Array, "N N"],
+    sweeps: int = SWEEPS,
+) -> Update:
+    """Data of any pointwise likelihood: Laplace's method, then ``sweeps`` of expectation propagation."""
+    seen = observation.seen
+
+    def log_density(f: Float[Array, " N"]) -> Float[Array, " N"]:
+        each = likelihood.distribution(f, observation.context, parameters).log_prob(observation.y)
+        return jnp.where(seen, each, 0.0)
+
+    sites, mode = _laplace(log_density, level, spread)
+    if sweeps == 0:
+        posterior = posterior_of(sites, level, spread)
+        quadratic = 0.5 * posterior.slope @ (mode - level)
+        log_evidence = jnp.sum(log_density(mode)) - quadratic - _log_determinant(posterior.root)
+        return Update(posterior.slope, posterior.root, posterior.scale, log_evidence)
+
+    def sweep(sites: Sites, damping) -> tuple[Sites, None]:
+        posterior = posterior_of(sites, level, spread)
+        cavity, _, moments = _tilted(log_density, sites, posterior)
+        precision = 1 / moments.variance - 1 / cavity.variance
+        linear = moments.mean / moments.variance - cavity.mean / cavity.variance
+        precision = jnp.maximum(precision, 0.0)
+        usable = seen & jnp.isfinite(precision) & jnp.isfinite(linear)
+        new = Sites(
+            jnp.where(usable, (1 - damping) * sites.precision + damping * precision, sites.precision),
+            jnp.where(usable, (1 - damping) * sites.linear + damping * linear, sites.linear),
+        )
+        return new, None
+
+    # Damped at first, for all sites move at once.
+    sites, _ = jax.lax.scan(sweep, sites, jnp.asarray([0.6] * (sweeps // 2) + [0.9] * (sweeps - sweeps // 2)))
+    posterior = posterior_of(sites, level, spread)
+    cavity, log_mass, _ = _tilted(log_density, sites, posterior)
+    return Update(
+        posterior.slope, posterior.root, posterior.scale, _log_evidence(sites, posterior, cavity, log_mass, level, seen)
+    )
+
+
+def _laplace(log_density, level, spread) -> tuple[Sites, Float[Array, " N"]]:
+    """Sites at the mode of the level: Newton's method, each step the best of a few lengths."""
+
+    def derivatives(f):
+        gradient, curvature = jax.jvp(jax.grad(lambda f: jnp.sum(log_density(f))), (f,), (jnp.ones_like(f),))
+        return gradient, jnp.maximum(-curvature, 0.0)
+
+    def objective(dual):  # f = m + V dual
+        shift = spread @ dual
+        value = jnp.sum(log_density(level + shift)) - 0.5 * dual @ shift
+        return jnp.where(jnp.isnan(value), -jnp.inf, value)
+
+    def sites_at(f) -> Sites:
+        gradient, precision = derivatives(f)
+        return Sites(precision, precision * f + gradient)
+
+    def step(carry):
+        dual, value, _, count = carry
+        target = posterior_of(sites_at(level + spread @ dual), level, spread).slope
+        candidates = jnp.stack([dual + length * (target - dual) for length in STEPS])
+        values = jax.vmap(objective)(candidates)
+        best = jnp.argmax(values)
+        better = values[best] > value
+        gain = jnp.where(better, values[best] - value, 0.0)
+        return jnp.where(better, candidates[best], dual), jnp.where(better, values[best], value), gain, count + 1
+
+    start = jnp.zeros_like(level)
+    carry = start, objective(start), jnp.asarray(jnp.inf), 0
+    dual, _, _, _ = jax.lax.while_loop(lambda c: (c[2] > 1e-9) & (c[3] < NEWTON), step, carry)
+    mode = level + spread @ dual
+    return sites_at(mode), mode
+
+
+class _Moments(NamedTuple):
+    mean: Float[Array, " N"]
+    variance: Float[Array, " N"]
+
+
+def _tilted(log_density, sites: Sites, posterior: Posterior) -> tuple[_Moments, Float[Array, " N"], _Moments]:
+    """Each datum against the posterior without its own site: that Gaussian, the log mass and moments of both together.
+
+    The nodes lie where the posterior is, so that few of them do.
+    """
+    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    variance = jnp.maximum(posterior.variance, 1e-300)
+    cavity_variance = 1 / jnp.maximum(1 / variance - sites.precision, 1e-12 / variance)
+    cavity_mean = cavity_variance * (posterior.mean / variance - sites.linear)
+    f = posterior.mean[None, :] + jnp.sqrt(variance)[None, :] * jnp.asarray(nodes)[:, None]
+    log_ratio = (  # of the cavity to the Gaussian that the nodes are of
+        0.5 * jnp.asarray(nodes)[:, None] ** 2
+        - 0.5 * (f - cavity_mean[None, :]) ** 2 / cavity_variance[None, :]
+        + 0.5 * jnp.log(variance / cavity_variance)[None, :]
+    )
+    log_mass = jax.vmap(log_density)(f) + log_ratio + jnp.asarray(np.log(weights / weights.sum()))[:, None]
+    total = jax.scipy.special.logsumexp(log_mass, axis=0)
+    share = jnp.exp(log_mass - total[None, :])
+    mean = jnp.sum(share * f, axis=0)
+    spread = jnp.sum(share * (f - mean[None, :]) ** 2, axis=0)
+    return _Moments(cavity_mean, cavity_variance), total, _Moments(mean, spread)
+
+
+def _log_evidence(sites: Sites, posterior: Posterior, cavity: _Moments, log_mass, level, seen) -> Float[Array, ""]:
+    """``log ∫ N(f; m, V) Π site_i``, each site scaled such that its mass against the cavity is the datum's."""
+    joint = 0.5 * (level @ posterior.slope + sites.linear @ posterior.mean) - _log_determinant(posterior.root)
+    tilted = cavity.mean / cavity.variance + sites.linear
+    alone = 0.5 * (tilted**2 / (1 / cavity.variance + sites.precision) - cavity.mean**2 / cavity.variance)
+    alone = alone - 0.5 * jnp.log1p(sites.precision * cavity.variance)
+    return joint + jnp.sum(jnp.where(seen, log_mass - alone, 0.0))
+
+
+def _log_determinant(root: Float[Array, "N N"]) -> Float[Array, ""]:
+    return jnp.sum(jnp.log(jnp.diagonal(root)))

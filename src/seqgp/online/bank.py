@@ -1,0 +1,182 @@
+"""The filters of all particles: compiled once, in groups on all cores.
+
+A particle's filter depends on its own ``z`` and the data alone, so a bank can always be made again from values of ``z``
+and a history. It is run in chunks whose sizes follow from the number of steps, so that it then comes out the same, bit
+for bit.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from seqgp.filtering.dense import DenseFilter
+from seqgp.filtering.observation import Observation, stacked
+from seqgp.filtering.rotated import RotatedFilter
+from seqgp.online.history import History, Segment
+from seqgp.runtime.engine import compiled, cores, in_threads
+
+CHUNK = 16  # snapshots per call where many are run through
+SMALL = 64  # states up to this length are filtered for all particles at once
+
+Filter = DenseFilter | RotatedFilter
+
+
+class Bank(NamedTuple):
+    """Environments and states of the particles' filters, in groups of consecutive particles."""
+
+    groups: tuple[tuple[Any, Any], ...]
+    segment: int  # of the history, whose filter they belong to
+
+
+class Spent(NamedTuple):
+    """What running filters cost."""
+
+    filter_steps: int = 0  # per particle
+    compile_seconds: float = 0.0
+
+    def __add__(self, other: Any) -> Spent:
+        """Costs added up."""
+        return Spent(self.filter_steps + other.filter_steps, self.compile_seconds + other.compile_seconds)
+
+
+def born(history: History, z: Float[np.ndarray, "S d"], steps: int) -> tuple[Bank, np.ndarray, Spent]:
+    """Filters for new values of ``z``, run over the first ``steps`` snapshots, and their log evidence increments."""
+    bank, spent = _started(history.segments[0], z), Spent()
+    increments = [np.zeros((len(z), 0))]
+    for number, segment in enumerate(history.segments):
+        if segment.first >= steps:
+            break
+        if number:
+            bank, seconds = _converted(bank, history, number)
+            spent += Spent(0, seconds)
+        observations = segment.observations[: steps - segment.first]
+        for chunk in _chunks(observations):
+            bank, found, cost = _advanced(bank, segment.filter, stacked(list(chunk)))
+            increments.append(found)
+            spent += cost
+    return bank, np.concatenate(increments, axis=1), spent
+
+
+def advanced(history: History, bank: Bank) -> tuple[Bank, Float[np.ndarray, " S"], Spent]:
+    """The filters given the last snapshot of the history, and its log density for each particle."""
+    last, seconds = len(history.segments) - 1, 0.0
+    while bank.segment < last:
+        bank, more = _converted(bank, history, bank.segment + 1)
+        seconds += more
+    segment = history.segments[last]
+    bank, increments, cost = _advanced(bank, segment.filter, stacked([segment.observations[-1]]))
+    return bank, increments[:, 0], cost + Spent(0, seconds)
+
+
+def chosen(bank: Bank, index: np.ndarray) -> Bank:
+    """The filters of other particles: those of an index."""
+    whole = _joined(bank)
+    return _split(jax.tree.map(lambda leaf: leaf[index], whole), len(index), bank.segment)
+
+
+def either(take: np.ndarray, new: Bank, old: Bank) -> Bank:
+    """The new filter of each particle where ``take`` says so, otherwise the old one."""
+    groups = []
+    for part, one, other in zip(_slices(len(take)), new.groups, old.groups):
+        mask = jnp.asarray(take[part])
+        groups.append(
+            jax.tree.map(lambda a, b: jnp.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b), one, other)  # noqa: B023
+        )
+    return Bank(tuple(groups), new.segment)
+
+
+def group_sizes(bank: Bank) -> list[int]:
+    """The number of particles of each group."""
+    return [len(jax.tree.leaves(state)[0]) for _, state in bank.groups]
+
+
+def over_particles(filter: Filter, function: Callable) -> Callable:
+    """A function of one particle for many: all at once where they are small, else one after the other."""
+    small = isinstance(filter, RotatedFilter) or filter.fields <= SMALL
+    if small:
+        return jax.vmap(function)
+    return lambda *args: jax.lax.map(lambda one: function(*one), args)
+
+
+def _begin(filter: Filter, z):
+    def one(z):
+        environment: Any = filter.environment(z)
+        return environment, filter.start(environment)
+
+    return over_particles(filter, one)(z)
+
+
+def _run(filter: Filter, observations: Observation, environments, states):
+    def one(environment: Any, state: Any):
+        def body(state: Any, observation):
+            state = filter.predict(environment, state, observation.dt)
+            return filter.absorb(environment, state, observation)
+
+        return jax.lax.scan(body, state, observations)
+
+    return over_particles(filter, one)(environments, states)
+
+
+def _convert(before: Filter, after: Filter, environments, states):
+    def one(environment, state):
+        if isinstance(before, RotatedFilter):
+            assert isinstance(after, DenseFilter)
+            return before.to_dense(after, environment, state)
+        return before.extended(after, environment, state)  # type: ignore[arg-type]
+
+    return over_particles(after, one)(environments, states)
+
+
+def _started(segment: Segment, z: np.ndarray) -> Bank:
+    tasks = [compiled(_begin, segment.filter, z[part])[0] for part in _slices(len(z))]
+    return Bank(tuple(in_threads(tasks)), 0)
+
+
+def _converted(bank: Bank, history: History, number: int) -> tuple[Bank, float]:
+    before, after = history.segments[number - 1].filter, history.segments[number].filter
+    runs = [compiled(_convert, before, after, *group) for group in bank.groups]
+    return Bank(tuple(in_threads([run for run, _ in runs])), number), sum(seconds for _, seconds in runs)
+
+
+def _advanced(bank: Bank, filter: Filter, observations: Observation) -> tuple[Bank, np.ndarray, Spent]:
+    runs = [compiled(_run, filter, observations, *group) for group in bank.groups]
+    results = in_threads([run for run, _ in runs])
+    groups = tuple((environment, state) for (environment, _), (state, _) in zip(bank.groups, results))
+    found = np.concatenate([np.asarray(increments) for _, increments in results])
+    spent = Spent(found.shape[1], sum(seconds for _, seconds in runs))
+    return bank._replace(groups=groups), np.where(np.isnan(found), -np.inf, found), spent
+
+
+def _chunks(observations: tuple[Observation, ...]):
+    """Runs of ``CHUNK`` snapshots of one shape, and single ones."""
+    i = 0
+    while i < len(observations):
+        run = observations[i : i + CHUNK]
+        size = CHUNK if len(run) == CHUNK and len({_shape(one) for one in run}) == 1 else 1
+        yield observations[i : i + size]
+        i += size
+
+
+def _shape(observation: Observation) -> tuple:
+    return tuple(np.shape(leaf) for leaf in jax.tree.leaves(observation))
+
+
+def _slices(count: int) -> list[slice]:
+    groups = min(cores(), count)
+    bounds = np.linspace(0, count, groups + 1).round().astype(int)
+    return [slice(int(a), int(b)) for a, b in itertools.pairwise(bounds)]
+
+
+def _joined(bank: Bank) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *bank.groups)
+
+
+def _split(whole: Any, count: int, segment: int) -> Bank:
+    return Bank(tuple(jax.tree.map(lambda leaf: leaf[part], whole) for part in _slices(count)), segment)  # noqa: B023

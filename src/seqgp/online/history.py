@@ -1,0 +1,264 @@
+"""The data so far as filters see them: where the sites are, and each snapshot laid on them.
+
+The sites change rarely: when a station joins, when complete data become incomplete. A *segment* is a run of snapshots
+with one filter; between segments the states are carried over exactly.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from seqgp.filtering.dense import DenseFilter, ModalFilter
+from seqgp.filtering.observation import Observation, Places, padded, reduced
+from seqgp.filtering.rotated import RotatedFilter
+from seqgp.filtering.system import System
+from seqgp.latents.dense import Dense
+from seqgp.latents.grid import Grid
+from seqgp.latents.knots import KnotGrid, Knots
+from seqgp.models.errors import DataError, SamplerError
+from seqgp.models.kernels import Matern52, RationalQuadratic, SquaredExponential
+from seqgp.models.likelihoods import fill_missing
+from seqgp.models.snapshot import Snapshot
+
+MANY = 400  # points at once, beyond which "auto" takes knots for smooth kernels
+SITES = 1000  # at most, of stations
+SMOOTH = (SquaredExponential, RationalQuadratic, Matern52)
+ENOUGH = 1e-5  # of the prior variance may be left out by the modes of knots
+
+
+class Segment(NamedTuple):
+    """Snapshots with one filter."""
+
+    filter: DenseFilter | RotatedFilter
+    first: int  # how many snapshots came before
+    observations: tuple[Observation, ...]
+
+
+class Layout(NamedTuple):
+    """Where the latent lives: stations seen so far (or the points of a grid), or knots."""
+
+    x: np.ndarray  # (M, D): sites in use
+    axes: tuple[np.ndarray, ...] | None  # of a product grid
+    knots: KnotGrid | None
+    why: str
+
+    @property
+    def name(self) -> str:
+        """In a word."""
+        if self.knots is not None:
+            return "knots"
+        return "stations" if self.axes is None else "grid (Kronecker)"
+
+
+class History(NamedTuple):
+    """All snapshots so far, laid out."""
+
+    system: System
+    latent: Any  # what the user asked for
+    layout: Layout
+    segments: tuple[Segment, ...]
+    snapshots: tuple[Snapshot, ...]
+    rebuilt: bool  # whether the last snapshot changed how all before are laid out
+
+    @property
+    def filter(self) -> DenseFilter | RotatedFilter:
+        """The filter of the last snapshot."""
+        return self.segments[-1].filter
+
+    @property
+    def path(self) -> str:
+        """Which filter is in use, in a word."""
+        return {RotatedFilter: "rotated", ModalFilter: "modes of knots"}.get(type(self.filter), "dense")
+
+    def with_snapshot(self, snapshot: Snapshot) -> History:
+        """With one more snapshot."""
+        layout = self.layout
+        if layout.knots is None:
+            fresh = _new_rows(layout.x, snapshot.x)
+            if len(fresh):
+                if self._moves(snapshot, len(fresh)):
+                    return _rebuilt(self, snapshot)
+                layout = self._with_sites(fresh, snapshot)
+        return _appended(self._replace(layout=layout, rebuilt=False), snapshot)
+
+    def _moves(self, snapshot: Snapshot, fresh: int) -> bool:
+        """Whether inputs move about, so that knots serve better than ever more stations."""
+        smooth = all(isinstance(term.space, SMOOTH) for _, term in self.system.model.kernel.terms())
+        moving = 2 * fresh > len(snapshot.x) and len(snapshot.x) > 1
+        return self.latent == "auto" and smooth and snapshot.x.shape[1] <= 3 and moving and len(self.layout.x) > 8
+
+    def _with_sites(self, fresh: np.ndarray, snapshot: Snapshot) -> Layout:
+        if isinstance(self.latent, Grid):
+            raise DataError(
+                f"Grid: {len(fresh)} points of x at t = {snapshot.t} are not of the first snapshot; use latent='auto' "
+                "for stations that come and go, seqgp.Knots(…) for inputs that move"
+            )
+        x = np.concatenate([self.layout.x, fresh])
+        if len(x) > SITES:
+            raise SamplerError(
+                f"OnlineSampler: {len(x)} different inputs by t = {snapshot.t}, more than {SITES} stations: use "
+                "latent=seqgp.Knots(…) for inputs that move"
+            )
+        return self.layout._replace(x=x, axes=None)
+
+
+def begin(system: System, latent: Any, snapshot: Snapshot) -> History:
+    """The history of a first snapshot: chooses where the latent lives."""
+    layout = _first_layout(system, latent, snapshot.x)
+    return _appended(History(system, latent, layout, (), (), rebuilt=False), snapshot)
+
+
+def laid_out(system: System, latent: Any, snapshots: Any) -> History:
+    """The history of many snapshots, as it came about one by one."""
+    history = begin(system, latent, snapshots[0])
+    for snapshot in snapshots[1:]:
+        history = history.with_snapshot(snapshot)
+    return history
+
+
+def _first_layout(system: System, latent: Any, x: np.ndarray) -> Layout:
+    kernel = system.model.kernel
+    terms = [term for _, term in kernel.terms()]
+    if isinstance(latent, Knots):
+        return Layout(x, None, latent.resolve(terms[0], x), "asked for")
+    if not (latent == "auto" or isinstance(latent, (Dense, Grid))):
+        raise SamplerError(f"latent = {latent!r}: expected 'auto', seqgp.Dense(), seqgp.Grid() or seqgp.Knots(…)")
+    grid = Grid().resolve(terms[0], x)
+    if grid.axes is not None and len(terms) == 1 and not isinstance(latent, Dense):
+        return Layout(grid.points, grid.axes, None, "x is a product grid and the kernel a product over its axes")
+    smooth = all(isinstance(term.space, SMOOTH) for term in terms)
+    if latent == "auto" and len(x) > MANY and smooth and x.shape[1] <= 3:
+        return Layout(x, None, Knots().resolve(terms[0], x), f"a smooth kernel, and more than {MANY} points")
+    return Layout(
+        np.unique(x, axis=0) if len(np.unique(x, axis=0)) < len(x) else x, None, None, "stations as they come"
+    )
+
+
+def _rebuilt(history: History, snapshot: Snapshot) -> History:
+    """All snapshots on knots, because inputs move."""
+    every = (*history.snapshots, snapshot)
+    x = np.concatenate([one.x for one in every])
+    knots = Knots().resolve(history.system.model.kernel.terms()[0][1], x)
+    layout = Layout(x[:0], None, knots, "a smooth kernel, and inputs that move")
+    new = History(history.system, history.latent, layout, (), (), rebuilt=True)
+    for one in every:
+        new = _appended(new, one)
+    return new
+
+
+def _appended(history: History, snapshot: Snapshot) -> History:
+    system, layout = history.system, history.layout
+    observation = _observation(history, snapshot)
+    rotated = layout.knots is None and len(system.states) == 1 and _one_noise_level(system, snapshot)
+    rotated = rotated and _complete(layout, observation)
+    segments = history.segments
+    if segments and _serves(segments[-1].filter, layout, rotated):
+        kept = segments[-1]
+        filter, before = kept.filter, kept.observations
+        segments = segments[:-1]
+        first = kept.first
+    else:
+        last = segments[-1].filter if segments else None
+        filter, before = _filter_for(system, layout, rotated and not isinstance(last, DenseFilter), last), ()
+        first = len(history.snapshots)
+    segment = Segment(filter, first, (*before, _sized(filter, observation)))
+    return history._replace(segments=(*segments, segment), snapshots=(*history.snapshots, snapshot))
+
+
+def _serves(filter: DenseFilter | RotatedFilter, layout: Layout, rotated: bool) -> bool:
+    """Whether a filter can take the snapshot as well."""
+    if isinstance(filter, RotatedFilter):
+        return rotated and len(layout.x) == filter.sites
+    return isinstance(filter, ModalFilter) or len(layout.x) <= int(np.sum(filter.mask))
+
+
+def _filter_for(system: System, layout: Layout, rotated: bool, last: Any) -> DenseFilter | RotatedFilter:
+    if layout.knots is not None:
+        points = layout.knots.points
+        return ModalFilter(system, points, _modes(system, points))
+    if rotated:
+        return RotatedFilter(system, layout.x, layout.axes)
+    count = len(layout.x)
+    # Room for stations to come, once some have: each growth is a compilation.
+    size = count if last is None or last.sites == count else -(-count // 8) * 8
+    x = np.concatenate([layout.x, np.repeat(layout.x[-1:], size - count, axis=0)])
+    return DenseFilter(system, x, np.arange(size) < count)
+
+
+def _modes(system: System, knots: np.ndarray) -> int:
+    """How many eigenvectors are needed where the prior is rough: at lengthscales that are short for it."""
+    mean, sd = system.cloud_prior()
+    space = np.array(["space" in name for name in system.names])
+    most = 1
+    for sign in (-1.645, 1.645):
+        parameters = system.parameters(jnp.asarray(np.where(space, mean + sign * sd, mean)))
+        points = jnp.asarray(knots)
+        for matrix in system.space(parameters, system.distances(points, points), same=False):
+            values = np.linalg.eigvalsh(np.asarray(matrix))[::-1]
+            left = 1 - np.cumsum(values) / values.sum()
+            most = max(most, int(np.argmax(left < ENOUGH)) + 1)
+    return min(len(knots), -(-most // 4) * 4)
+
+
+def _observation(history: History, snapshot: Snapshot) -> Observation:
+    system, layout = history.system, history.layout
+    filled, missing = fill_missing(snapshot.y)
+    last = history.snapshots[-1].t if history.snapshots else snapshot.t
+    if layout.knots is None:
+        places = Places(index=rows_in(layout.x, snapshot.x))
+    else:
+        places = Places(weights=np.asarray(layout.knots.interpolate(snapshot.x).weights))
+    columns = system.columns(snapshot.t, snapshot.x, snapshot.context)
+    none, dt = np.zeros(()), np.asarray(snapshot.t - last, float)
+    observation = Observation(
+        dt, places, filled, ~missing, system.design(columns), columns, none, none, snapshot.context
+    )
+    many = layout.knots is not None and _one_noise_level(system, snapshot)
+    return reduced(observation) if many else observation
+
+
+def _sized(filter: DenseFilter | RotatedFilter, observation: Observation) -> Observation:
+    """Padded, so that snapshots of changing size share one compilation; in the order of the sites if all are seen."""
+    if isinstance(filter, RotatedFilter):
+        order = np.argsort(np.asarray(observation.places.index))
+        return observation._replace(
+            places=Places(index=np.arange(len(order))),
+            y=observation.y[order],
+            design=observation.design[order],
+            columns=observation.columns[order],
+        )
+    n = len(observation.y)
+    if isinstance(filter, ModalFilter):
+        step = max(8, 2 ** (int(np.log2(n)) - 2))
+        return padded(observation, -(-n // step) * step)
+    return padded(observation, max(n, filter.sites))
+
+
+def _one_noise_level(system: System, snapshot: Snapshot) -> bool:
+    likelihood = system.model.likelihood
+    if not likelihood.conjugate:
+        return False
+    parameters = system.parameters(jnp.asarray(system.cloud_prior()[0]))
+    return jnp.ndim(likelihood.noise(snapshot.context, parameters)) == 0
+
+
+def _complete(layout: Layout, observation: Observation) -> bool:
+    return bool(observation.seen.all()) and np.array_equal(
+        np.sort(np.asarray(observation.places.index)), np.arange(len(layout.x))
+    )
+
+
+def rows_in(sites: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The number of the site of each row of ``x``."""
+    number = {row.tobytes(): i for i, row in enumerate(np.ascontiguousarray(sites))}
+    return np.array([number[row.tobytes()] for row in np.ascontiguousarray(x)], dtype=int)
+
+
+def _new_rows(sites: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The rows of ``x`` that are not among the sites, each once, in their order."""
+    known = {row.tobytes() for row in np.ascontiguousarray(sites)}
+    fresh = {row.tobytes(): row for row in np.ascontiguousarray(x) if row.tobytes() not in known}
+    return np.array(list(fresh.values())).reshape(-1, sites.shape[1])

@@ -1,0 +1,80 @@
+"""Points that fill a distribution evenly: scrambled Sobol points through its quantiles."""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.linalg import solve_triangular
+from scipy.special import gammaln, logsumexp
+from scipy.stats import gamma, norm, qmc
+
+FREEDOM = 7.0  # degrees of freedom of a proposal
+WIDEN = 1.3  # its covariance over that of the cloud
+
+
+def normal_points(rng: np.random.Generator, mean: np.ndarray, sd: np.ndarray, count: int) -> Float[np.ndarray, "n d"]:
+    """Points of independent normals."""
+    return mean + sd * norm.ppf(_uniform(rng, len(mean), count))
+
+
+def log_normal(z: Float[np.ndarray, "n d"], mean: np.ndarray, sd: np.ndarray) -> Float[np.ndarray, " n"]:
+    """The log density of independent normals."""
+    return norm.logpdf(z, mean, sd).sum(axis=1)
+
+
+class Student(NamedTuple):
+    """A multivariate Student's t distribution."""
+
+    mean: Float[np.ndarray, " d"]
+    root: Float[np.ndarray, "d d"]
+
+    @classmethod
+    def fitted(cls, z: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], floor: np.ndarray) -> Student:
+        """To a weighted cloud, widened; ``floor`` are variances below which no direction falls."""
+        mean = weights @ z
+        centred = z - mean
+        covariance = WIDEN * (centred * weights[:, None]).T @ centred + np.diag(floor)
+        return cls(mean, np.linalg.cholesky(covariance))
+
+    def points(self, rng: np.random.Generator, count: int) -> Float[np.ndarray, "n d"]:
+        """Points that fill the distribution: quantiles of normals, and of the gamma that scales them."""
+        d = len(self.mean)
+        uniform = _uniform(rng, d + 1, count)
+        scale = gamma.ppf(uniform[:, d], FREEDOM / 2) * 2 / FREEDOM
+        return self.mean + norm.ppf(uniform[:, :d]) / np.sqrt(scale)[:, None] @ self.root.T
+
+    def log_density(self, z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+        """The log density at each point."""
+        d = len(self.mean)
+        white = solve_triangular(self.root, (z - self.mean).T, lower=True)
+        constant = gammaln((FREEDOM + d) / 2) - gammaln(FREEDOM / 2) - 0.5 * d * np.log(FREEDOM * np.pi)
+        constant -= np.log(np.diag(self.root)).sum()
+        return constant - 0.5 * (FREEDOM + d) * np.log1p((white**2).sum(axis=0) / FREEDOM)
+
+
+class Mixture(NamedTuple):
+    """A mixture of Student's t distributions: the last ones that were fitted, which protects against a bad fit."""
+
+    parts: tuple[Student, ...]
+    shares: tuple[float, ...]
+
+    def points(self, rng: np.random.Generator, count: int) -> Float[np.ndarray, "n d"]:
+        """A fixed number from each part."""
+        counts = np.floor(np.array(self.shares) * count).astype(int)
+        counts[-1] = count - counts[:-1].sum()
+        return np.concatenate([part.points(rng, n) for part, n in zip(self.parts, counts) if n])
+
+    def log_density(self, z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+        """The log density at each point."""
+        terms = [part.log_density(z) + np.log(share) for part, share in zip(self.parts, self.shares)]
+        return np.asarray(logsumexp(np.stack(terms), axis=0))
+
+
+def _uniform(rng: np.random.Generator, d: int, count: int) -> np.ndarray:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # numbers of points that are no power of two balance less well
+        points = qmc.Sobol(d, scramble=True, rng=rng).random(count)
+    return np.clip(points, 1e-12, 1 - 1e-12)

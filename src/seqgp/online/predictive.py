@@ -1,0 +1,211 @@
+"""Draws of the level from the filters of a cloud: at the data, anywhere in space, ahead in time."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int, Key
+
+from seqgp.filtering.dense import DenseFilter
+from seqgp.filtering.observation import Gaussian, Places
+from seqgp.filtering.rotated import RotatedFilter
+from seqgp.filtering.system import System
+from seqgp.linalg.factor import cholesky, solve_lower
+from seqgp.models.likelihoods import fill_missing
+from seqgp.models.model import Model
+from seqgp.models.types import Array
+from seqgp.online.bank import Bank, group_sizes, over_particles
+from seqgp.online.history import History, rows_in
+from seqgp.runtime.engine import compiled, in_threads
+
+ROUNDING = 1e-10  # of the mean variance, on the diagonal of a covariance that is drawn from
+
+
+class Where(NamedTuple):
+    """Inputs as the filters see them: places among their sites, or points anywhere."""
+
+    x: Float[np.ndarray, "n D"]
+    places: Any  # Places; None where the inputs are new
+    columns: Float[Array, "n Q"]  # of the mean
+    dt: Float[np.ndarray, ""]  # after the last snapshot
+
+
+class CloudPredictive(NamedTuple):
+    """The level at new inputs, from the filter of each draw's particle."""
+
+    history: History
+    bank: Bank
+    where: Where
+    particle: Int[np.ndarray, " draws"]
+    z: Float[np.ndarray, "draws d"]
+    context: Any
+
+    def draws(self, key: Key[Array, ""], model: Model) -> Float[Array, "draws n"]:
+        """One draw of the level for each posterior draw, given the coefficients of the mean of that draw."""
+        system = self.history.system
+        known = self.z[:, list(system.in_state)] * system.coefficient_scales()
+        white = np.array(jax.random.normal(key, (len(self.z), len(self.where.columns))))
+        slots = _Slots(self.bank, self.particle)
+        tasks = [
+            compiled(
+                _levels_given, self.history.filter, self.where, *group, slots.pack(g, known), slots.pack(g, white)
+            )[0]
+            for g, group in enumerate(self.bank.groups)
+        ]
+        return jnp.asarray(slots.unpack(in_threads(tasks)))
+
+    def log_marginals(self, model: Model, y: np.ndarray) -> np.ndarray:
+        """``log p(y)`` of each draw's particle, latent and coefficients of the mean integrated out."""
+        filled, missing = fill_missing(y)
+        data = filled, ~missing, self.context
+        tasks = [
+            compiled(_log_densities, self.history.filter, self.where, data, *group)[0] for group in self.bank.groups
+        ]
+        return np.concatenate([np.asarray(part) for part in in_threads(tasks)])[self.particle]
+
+
+def predictive_of(
+    history: History, bank: Bank, particle: np.ndarray, z: np.ndarray, x: np.ndarray, t: float, context: Any
+) -> CloudPredictive:
+    """What the filters say about the level at new inputs, at a time from the last one on."""
+    columns = history.system.columns(t, x, context)
+    places = None
+    if history.layout.knots is not None:
+        places = Places(weights=np.asarray(history.layout.knots.interpolate(x).weights))
+    where = Where(x, places, columns, np.asarray(t - history.snapshots[-1].t, float))
+    return CloudPredictive(history, bank, where, particle, z, context)
+
+
+def draws_at_data(
+    history: History, bank: Bank, particle: Int[np.ndarray, " draws"], white: Float[np.ndarray, "draws k"]
+) -> tuple[Float[np.ndarray, "draws q"], Float[np.ndarray, "draws n"], float]:
+    """Coefficients of the mean and the level at the last snapshot's inputs, a draw of each for given particles.
+
+    Args:
+        history: the data.
+        bank: the filters.
+        particle: the particle of each draw.
+        white: standard normal numbers, as many as there are coefficients and inputs.
+
+    Returns:
+        coefficients, levels, and the seconds that compilation took.
+    """
+    snapshot, q = history.snapshots[-1], len(history.system.in_state)
+    columns = history.system.columns(snapshot.t, snapshot.x, snapshot.context)
+    if history.layout.knots is None:
+        places = Places(index=rows_in(history.layout.x, snapshot.x))
+    else:
+        places = Places(weights=np.asarray(history.layout.knots.interpolate(snapshot.x).weights))
+    where = Where(snapshot.x[:0], places, columns, np.zeros(()))
+    slots = _Slots(bank, particle)
+    runs = [
+        compiled(_draws, history.filter, where, *group, slots.pack(g, white)) for g, group in enumerate(bank.groups)
+    ]
+    drawn = slots.unpack(in_threads([run for run, _ in runs]))
+    return drawn[:, :q], drawn[:, q:], sum(seconds for _, seconds in runs)
+
+
+class _Slots:
+    """Draws sorted by particle into a table, ``(particles, slots, …)``, and back."""
+
+    def __init__(self, bank: Bank, particle: np.ndarray):
+        sizes = group_sizes(bank)
+        counts = np.bincount(particle, minlength=sum(sizes))
+        self._width = 2 ** int(np.ceil(np.log2(max(counts.max(), 2))))  # few sizes, so few compilations
+        self._particle, self._draws = particle, len(particle)
+        order = np.argsort(particle, kind="stable")
+        slot = np.empty(len(particle), int)
+        slot[order] = np.arange(len(particle)) - np.repeat(np.cumsum(counts) - counts, counts)
+        self._slot = slot
+        self._bounds = np.concatenate([[0], np.cumsum(sizes)])
+
+    def pack(self, group: int, values: np.ndarray) -> np.ndarray:
+        low, high = self._bounds[group : group + 2]
+        table = np.zeros((high - low, self._width, values.shape[1]))
+        mine = (self._particle >= low) & (self._particle < high)
+        table[self._particle[mine] - low, self._slot[mine]] = values[mine]
+        return table
+
+    def unpack(self, tables: list[Any]) -> np.ndarray:
+        return np.concatenate([np.asarray(table) for table in tables])[self._particle, self._slot]
+
+
+def _gaussian(filter: DenseFilter | RotatedFilter, where: Where, environment, state) -> tuple[Gaussian, Any]:
+    """Coefficients and level of one particle, and its parameters."""
+    system: System = filter.system
+    dense = filter
+    if isinstance(filter, RotatedFilter):
+        dense = DenseFilter(system, filter.x, np.ones(filter.sites, bool))
+        environment, state = filter.to_dense(dense, environment, state)
+    assert isinstance(dense, DenseFilter)
+    state = dense.predict(environment, state, where.dt)
+    design, offset = system.design(where.columns), system.offset(environment.parameters, where.columns)
+    if where.places is not None:
+        found = dense.at_places(environment, state, where.places, design, offset)
+    else:
+        found = dense.at_inputs(environment, state, where.x, design, offset)
+    return found, environment.parameters
+
+
+def _root(covariance):
+    return cholesky(covariance + ROUNDING * jnp.mean(jnp.diagonal(covariance)) * jnp.eye(covariance.shape[0]))
+
+
+def _levels_given(filter, where: Where, environments, states, known, white):
+    def one(environment, state, known, white):
+        gaussian, _ = _gaussian(filter, where, environment, state)
+        q, root = known.shape[1], _root(gaussian.covariance)
+        inner = solve_lower(root[:q, :q], (known - gaussian.mean[None, :q]).T).T if q else known
+        return gaussian.mean[None, q:] + inner @ root[q:, :q].T + white @ root[q:, q:].T
+
+    return _large(filter, where, one)(environments, states, known, white)
+
+
+def _log_densities(filter, where: Where, data, environments, states):
+    y, seen, context = data
+    q, count = filter.system.design(where.columns).shape[1], jnp.sum(seen, dtype=float)
+
+    def one(environment, state):
+        gaussian, parameters = _gaussian(filter, where, environment, state)
+        noise = filter.system.model.likelihood.noise(context, parameters)
+        covariance = gaussian.covariance[q:, q:] + jnp.diag(jnp.broadcast_to(noise**2, y.shape))
+        root = cholesky(jnp.where(seen[:, None] & seen[None, :], covariance, jnp.eye(len(y))))
+        white = solve_lower(root, jnp.where(seen, y - gaussian.mean[q:], 0.0))
+        return -0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(root))) - 0.5 * count * jnp.log(2 * jnp.pi)
+
+    return _large(filter, where, one)(environments, states)
+
+
+def _draws(filter, where: Where, environments, states, white):
+    """Coefficients and level together, ``(particles, slots, q + n)``."""
+    system: System = filter.system
+    design = system.design(where.columns)
+    q = design.shape[1]
+
+    def rotated(environment, state, white):
+        offset = system.offset(environment.parameters, where.columns)
+
+        def draw(white):
+            at_sites = jnp.zeros(filter.sites).at[where.places.index].set(white[q:])
+            coefficients, latent = filter.draw(environment, state, jnp.concatenate([white[:q], at_sites]))
+            level = latent[where.places.index] + design @ coefficients + offset
+            return jnp.concatenate([coefficients, level])
+
+        return jax.vmap(draw)(white)
+
+    def one(environment, state, white):
+        gaussian, _ = _gaussian(filter, where, environment, state)
+        return gaussian.mean[None, :] + white @ _root(gaussian.covariance).T
+
+    if isinstance(filter, RotatedFilter):
+        return over_particles(filter, rotated)(environments, states, white)
+    return _large(filter, where, one)(environments, states, white)
+
+
+def _large(filter, where: Where, function):
+    """One particle after the other where the filter is large, or the new inputs are many."""
+    small = filter.sites * filter.system.order + len(where.columns) <= 64
+    return jax.vmap(function) if small else lambda *args: jax.lax.map(lambda one: function(*one), args)

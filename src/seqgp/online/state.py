@@ -1,0 +1,85 @@
+"""The state of the online sampler: draws for people, and the cloud that they are from."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from seqgp.models.model import Model
+from seqgp.models.snapshot import Snapshot
+from seqgp.models.types import Array
+from seqgp.online.bank import Bank, advanced, born
+from seqgp.online.cloud import Cloud
+from seqgp.online.history import History, laid_out
+from seqgp.online.predictive import CloudPredictive, predictive_of
+
+
+class OnlineState(NamedTuple):
+    """Equally weighted draws of the posterior after a snapshot, and what the next step needs.
+
+    What can be computed again from the data (the filters) is kept in memory, and not on disk.
+    """
+
+    t: float
+    step: int
+    latent: Float[Array, "draws N"]
+    parameters: dict[str, Array]
+    z: Float[Array, "draws d"]
+    particle: Int[np.ndarray, " draws"]  # which particle each draw is of
+    cloud: Cloud
+    born: int  # the step at which the particles' filters were run over all data
+    log_evidence: float
+    settings: dict[str, Any]  # order and latent of the sampler
+    fingerprint: str
+    snapshots: tuple[Snapshot, ...]
+    live: Any = None  # history and bank of filters, where they are in memory
+
+    @property
+    def draws(self) -> int:
+        """The number of draws."""
+        return self.z.shape[0]
+
+    @property
+    def dimension(self) -> int:
+        """The number of columns of the inputs."""
+        return self.snapshots[-1].x.shape[1]
+
+    def thinned(self, draws: int) -> OnlineState:
+        """A state of fewer draws, evenly spread over those there are."""
+        if self.draws <= draws:
+            return self
+        index = np.linspace(0, self.draws - 1, draws).round().astype(int)
+        return self._replace(
+            latent=np.asarray(self.latent)[index],
+            parameters={name: np.asarray(values)[index] for name, values in self.parameters.items()},
+            z=np.asarray(self.z)[index],
+            particle=self.particle[index],
+        )
+
+    def predictive(self, model: Model, x: Float[np.ndarray, "n D"], t: float, context: Any = None) -> CloudPredictive:
+        """The level at new inputs, now or later, from the filter of each draw's particle."""
+        live = self.revived(model)
+        return predictive_of(live.history, live.bank, self.particle, np.asarray(self.z), x, t, context)
+
+    def revived(self, model: Model) -> Live:
+        """History and filters: those in memory, or computed again, bit for bit the same."""
+        if self.live is not None:
+            return self.live
+        from seqgp.filtering.system import System  # the model is needed for that alone
+
+        history = laid_out(System(model, self.settings["order"]), self.settings["latent"], self.snapshots)
+        first = laid_out(history.system, history.latent, self.snapshots[: self.born])
+        bank, _, _ = born(first, np.asarray(self.cloud.z), self.born)
+        for steps in range(self.born + 1, self.step + 1):
+            first = first.with_snapshot(self.snapshots[steps - 1])
+            bank, _, _ = advanced(first, bank)
+        return Live(history, bank)
+
+
+class Live(NamedTuple):
+    """What is kept in memory between steps."""
+
+    history: History
+    bank: Bank

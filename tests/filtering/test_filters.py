@@ -1,0 +1,168 @@
+"""The filters for known parameters: against the dense likelihood of all data at once, and against each other."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from scipy.stats import multivariate_normal
+
+import seqgp
+from seqgp.filtering.dense import DenseFilter
+from seqgp.filtering.observation import Observation, Places
+from seqgp.filtering.rotated import RotatedFilter
+from seqgp.filtering.system import System
+
+SITES = 6
+RNG = np.random.default_rng(3)
+X = RNG.random((SITES, 2))
+TIMES = np.cumsum(RNG.random(7) + 0.1)
+Y = RNG.normal(size=(len(TIMES), SITES))
+KERNELS = [seqgp.Matern12, seqgp.Matern32, seqgp.Matern52]
+MEANS = [0.3, seqgp.ScaledSigmoid(0, 1), dist.Normal(0.2, 0.7)]
+
+
+def model(time=seqgp.Matern32, mean=0.3, space=seqgp.Matern52):
+    return seqgp.Model(
+        kernel=seqgp.Separable(
+            time=time(seqgp.ScaledSigmoid(0, 3)),
+            space=space([seqgp.ScaledSigmoid(0, 2)] * 2),
+            scale=seqgp.ScaledSigmoid(0, 2),
+        ),
+        mean=mean,
+        likelihood=seqgp.Gaussian(seqgp.ScaledSigmoid(0, 1)),
+    )
+
+
+def observations(system: System, y: np.ndarray) -> list[Observation]:
+    found = []
+    for i, (t, values) in enumerate(zip(TIMES, y)):
+        columns = system.columns(t, X, None)
+        dt = np.asarray(0.0 if i == 0 else t - TIMES[i - 1])
+        filled, seen = np.nan_to_num(values), ~np.isnan(values)
+        none = np.zeros(())
+        places = Places(index=np.arange(SITES))
+        found.append(Observation(dt, places, filled, seen, system.design(columns), columns, none, none, None))
+    return found
+
+
+def filtered(filter, z, data):
+    """Environment, state and log evidence after all data."""
+
+    def run():
+        environment = filter.environment(z)
+        state, total = filter.start(environment), jnp.zeros(())
+        for observation in data:
+            state = filter.predict(environment, state, jnp.asarray(observation.dt))
+            state, evidence = filter.absorb(environment, state, jax.tree.map(jnp.asarray, observation))
+            total = total + evidence
+        return environment, state, total
+
+    return jax.jit(run)()
+
+
+def all_at_once(system: System, z, y: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """Log evidence, and moments of the level at the sites at the last time, from the joint covariance of all data."""
+    parameters, kernel = system.parameters(z), system.model.kernel
+    time = kernel.time.covariance(
+        kernel.time.prepare(TIMES[:, None], TIMES[:, None]), {"lengthscale": parameters["time.lengthscale"]}
+    )
+    space = kernel.space.covariance(kernel.space.prepare(X, X), {"lengthscale": parameters["space.lengthscale"]})
+    space = space + system.model.jitter[0] * np.eye(SITES)
+    level = np.asarray(parameters["scale"] ** 2 * np.kron(time, space))
+    if system.in_state:
+        level = level + system.coefficient_scales()[0] ** 2
+    mean, data = np.full(len(level), float(parameters["mean"])), y.reshape(-1)
+    seen = np.flatnonzero(~np.isnan(data))
+    covariance = level[np.ix_(seen, seen)] + float(parameters["noise"]) ** 2 * np.eye(len(seen))
+    gain = np.linalg.solve(covariance, level[seen]).T[-SITES:]
+    return (
+        float(multivariate_normal.logpdf(data[seen], mean[seen], covariance)),
+        mean[-SITES:] + gain @ (data - mean)[seen],
+        level[-SITES:, -SITES:] - gain @ level[np.ix_(seen, np.arange(len(level)))][:, -SITES:],
+    )
+
+
+@pytest.mark.parametrize("mean", MEANS)
+@pytest.mark.parametrize("time", KERNELS)
+def test_every_path_is_the_exact_posterior(time, mean):
+    system = System(model(time, mean))
+    z = jnp.asarray(np.random.default_rng(1).normal(size=len(system.in_cloud)))
+    data = observations(system, Y)
+    dense, rotated = DenseFilter(system, X, np.ones(SITES, bool)), RotatedFilter(system, X, None)
+    truth, centre, spread = all_at_once(system, z, Y)
+    columns = system.columns(0.0, X, None)
+    by_rotation = filtered(rotated, z, data)
+    as_dense = (*rotated.to_dense(dense, *by_rotation[:2]), by_rotation[2])
+    for environment, state, evidence in (filtered(dense, z, data), as_dense):
+        assert float(evidence) == pytest.approx(truth, abs=1e-9)
+        offset = system.offset(environment.parameters, jnp.asarray(columns))
+        places = Places(index=jnp.arange(SITES))
+        level = dense.at_places(environment, state, places, jnp.asarray(system.design(columns)), offset)
+        q = len(system.in_state)
+        assert np.array(level.mean[q:]) == pytest.approx(centre, abs=1e-10)
+        assert np.array(level.covariance[q:, q:]) == pytest.approx(spread, abs=1e-10)
+
+
+def test_missing_values_drop_out():
+    system, y = System(model(mean=dist.Normal(0.2, 0.7))), Y.copy()
+    y[np.random.default_rng(0).random(y.shape) < 0.3] = np.nan
+    y[3] = np.nan
+    z = jnp.asarray(np.random.default_rng(2).normal(size=len(system.in_cloud)))
+    _, _, evidence = filtered(DenseFilter(system, X, np.ones(SITES, bool)), z, observations(system, y))
+    assert float(evidence) == pytest.approx(all_at_once(system, z, y)[0], abs=1e-9)
+
+
+def test_a_station_that_joins_and_padding_change_nothing():
+    """The last two sites join after four snapshots, beside one slot of padding: as if they had been there all along."""
+    system, y = System(model(mean=dist.Normal(0.2, 0.7))), Y.copy()
+    y[:4, 4:] = np.nan
+    z = jnp.asarray(np.random.default_rng(2).normal(size=len(system.in_cloud)))
+    truth, centre, _ = all_at_once(system, z, y)
+    data = observations(system, y)
+    few = DenseFilter(system, X[:4], np.ones(4, bool))
+    wide = np.concatenate([X, X[-1:]])
+    whole = DenseFilter(system, wide, np.arange(SITES + 1) < SITES)
+    first = [o._replace(places=Places(index=np.arange(4)), y=o.y[:4], seen=o.seen[:4], design=o.design[:4],
+                        columns=o.columns[:4]) for o in data[:4]]  # fmt: skip
+    environment, state, before = filtered(few, z, first)
+    environment, state = few.extended(whole, environment, state)
+    total = before
+    for observation in data[4:]:
+        state = whole.predict(environment, state, jnp.asarray(observation.dt))
+        state, evidence = whole.absorb(environment, state, jax.tree.map(jnp.asarray, observation))
+        total = total + evidence
+    assert float(total) == pytest.approx(truth, abs=1e-9)
+    columns = system.columns(0.0, X, None)
+    offset = system.offset(environment.parameters, jnp.asarray(columns))
+    level = whole.at_places(environment, state, Places(index=jnp.arange(SITES)), jnp.asarray(columns), offset)
+    assert np.array(level.mean[1:]) == pytest.approx(centre, abs=1e-10)
+
+
+def test_a_product_grid_is_rotated_by_its_factors():
+    lines = np.linspace(0, 1, 3), np.linspace(0, 1, 4)
+    x = np.stack([axis.reshape(-1) for axis in np.meshgrid(*lines, indexing="ij")], axis=1)
+    system = System(model(space=seqgp.SquaredExponential))
+    z = jnp.zeros(len(system.in_cloud))
+    none = np.zeros(())
+    columns = system.columns(0.0, x, None)
+    y = np.random.default_rng(4).normal(size=len(x))
+    data = [
+        Observation(np.asarray(dt), Places(index=np.arange(len(x))), y, np.ones(len(x), bool), system.design(columns),
+                    columns, none, none, None) for dt in (0.0, 0.7)
+    ]  # fmt: skip
+    whole, factors = RotatedFilter(system, x, None), RotatedFilter(system, x, lines)
+    assert float(filtered(factors, z, data)[2]) == pytest.approx(float(filtered(whole, z, data)[2]), abs=1e-6)
+
+
+def test_a_mutant_that_forgets_the_process_noise_is_caught():
+    system = System(model())
+    z = jnp.asarray(np.random.default_rng(1).normal(size=len(system.in_cloud)))
+
+    class Mutant(DenseFilter):
+        def predict(self, environment, state, dt):
+            frozen = environment._replace(space=tuple(0 * space for space in environment.space))
+            return super().predict(frozen, state, dt)
+
+    wrong = filtered(Mutant(system, X, np.ones(SITES, bool)), z, observations(system, Y))[2]
+    assert abs(float(wrong) - all_at_once(system, z, Y)[0]) > 0.1

@@ -1,0 +1,75 @@
+"""Updates of a Gaussian level by data that are not Gaussian: against quadrature."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import seqgp
+from seqgp.filtering.observation import Observation, Places
+from seqgp.filtering.update import approximate_update
+
+COUNTS = np.array([0.0, 2.0])
+LABELS = np.array([0.0, 1.0])
+CASES = {"counts": (seqgp.Poisson(), COUNTS, -0.7), "binary": (seqgp.Bernoulli(), LABELS, 0.3)}
+
+
+def observation(y):
+    none, n = np.zeros(()), len(y)
+    return Observation(none, Places(index=np.arange(n)), jnp.asarray(y), jnp.ones(n, bool), jnp.zeros((n, 0)),
+                       jnp.ones((n, 1)), none, none, None)  # fmt: skip
+
+
+def by_quadrature(likelihood, y, mean, spread):
+    """Log evidence, mean and covariance of two values, on a grid."""
+    line = np.linspace(-9, 9, 601)
+    f = np.stack(np.meshgrid(line, line, indexing="ij"), axis=-1)
+    away = f - mean
+    inverse = np.linalg.inv(spread)
+    log_prior = -0.5 * np.einsum("...i,ij,...j->...", away, inverse, away) - 0.5 * np.log(
+        np.linalg.det(2 * np.pi * spread)
+    )
+    data = sum(np.asarray(likelihood.distribution(jnp.asarray(f[..., i]), None, {}).log_prob(y[i])) for i in range(2))
+    mass = np.exp(log_prior + data) * (line[1] - line[0]) ** 2
+    total = mass.sum()
+    centre = np.einsum("ab,abi->i", mass, f) / total
+    return np.log(total), centre, np.einsum("ab,abi,abj->ij", mass, f - centre, f - centre) / total
+
+
+def moments(update, level, spread):
+    half = np.linalg.solve(np.asarray(update.root), np.asarray(update.scale)[:, None] * spread)
+    return level + spread @ np.asarray(update.slope), spread - half.T @ half
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_expectation_propagation_is_close_to_quadrature_where_laplace_is_not(case):
+    likelihood, y, centre = CASES[case]
+    level, spread = np.full(2, centre), np.array([[1.5, 0.9], [0.9, 1.5]])
+    truth, mean, covariance = by_quadrature(likelihood, y, level, spread)
+    errors = {}
+    for sweeps in (0, 8):
+        update = approximate_update(likelihood, {}, observation(y), jnp.asarray(level), jnp.asarray(spread), sweeps)
+        found, found_covariance = moments(update, level, spread)
+        errors[sweeps] = (
+            abs(float(update.log_evidence) - truth),
+            np.abs(found - mean).max(),
+            np.abs(found_covariance - covariance).max(),
+        )
+    assert max(errors[8]) < 0.02
+    assert errors[8][0] < 0.003
+    assert errors[8][1] < 0.3 * errors[0][1]  # the mode is not the mean
+
+
+def test_gaussian_data_are_absorbed_exactly_by_any_update():
+    """Student's t with many degrees of freedom is Gaussian noise."""
+    likelihood, y = seqgp.StudentT(noise=0.5, df=1e8), np.array([0.4, -1.2])
+    level, spread = np.zeros(2), np.array([[1.0, 0.6], [0.6, 1.0]])
+    values = {"noise": jnp.asarray(0.5), "df": jnp.asarray(1e8)}
+    update = approximate_update(likelihood, values, observation(y), jnp.asarray(level), jnp.asarray(spread))
+    gain = spread @ np.linalg.inv(spread + 0.25 * np.eye(2))
+    mean, covariance = moments(update, level, spread)
+    assert mean == pytest.approx(gain @ y, abs=1e-5)
+    assert covariance == pytest.approx(spread - gain @ spread, abs=1e-5)
+    white = np.linalg.solve(np.linalg.cholesky(spread + 0.25 * np.eye(2)), y)
+    truth = norm.logpdf(white).sum() - 0.5 * np.log(np.linalg.det(spread + 0.25 * np.eye(2)))
+    assert float(update.log_evidence) == pytest.approx(truth, abs=1e-5)

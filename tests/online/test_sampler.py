@@ -1,0 +1,161 @@
+"""The online sampler at the end of a sequence: against the exact posterior."""
+
+import jax
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from scipy.special import logsumexp
+
+import seqgp
+from seqgp.reference.marginal import log_marginal, observed_distances, stack
+
+SITES, TIMES = 5, 12
+
+
+def model(mean=0.5, likelihood=None):
+    return seqgp.Model(
+        kernel=seqgp.Separable(
+            time=seqgp.Matern32(seqgp.ScaledSigmoid(0, 6)), space=seqgp.Matern12(1.0), scale=seqgp.ScaledSigmoid(0, 3)
+        ),
+        mean=mean,
+        likelihood=likelihood or seqgp.Gaussian(0.3),
+    )
+
+
+def snapshots(missing=0.0, late=False, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.random((SITES, 2))
+    times = np.cumsum(0.5 + rng.random(TIMES))
+    distance = np.abs(times[:, None] - times[None, :]) / 2.0
+    in_time = (1 + 3**0.5 * distance) * np.exp(-(3**0.5) * distance)
+    in_space = np.exp(-np.linalg.norm(x[:, None] - x[None, :], axis=2))
+    field = np.linalg.cholesky(np.kron(in_time, in_space) + 1e-9 * np.eye(SITES * TIMES)) @ rng.normal(
+        size=SITES * TIMES
+    )
+    y = 0.5 + field.reshape(TIMES, SITES) + 0.3 * rng.normal(size=(TIMES, SITES))
+    y = np.where(rng.random(y.shape) < missing, np.nan, y)
+    few = 3 if late else SITES
+    return [
+        seqgp.Snapshot(t, x[: few if i < 5 else SITES], row[: few if i < 5 else SITES])
+        for i, (t, row) in enumerate(zip(times, y))
+    ]
+
+
+def exact(model, data, nodes=41):
+    """Log evidence and moments of the two parameters by quadrature over ``z``."""
+    mean, covariance = model.prior_of_z()
+    sd = np.sqrt(np.diag(covariance))
+    line = np.linspace(-4, 4, nodes)
+    grid = np.stack([g.reshape(-1) for g in np.meshgrid(*[m + s * line for m, s in zip(mean, sd)])], axis=1)
+    stacked = stack(data)
+    between = observed_distances(model, stacked)
+    evidence = np.asarray(
+        jax.jit(lambda z: jax.lax.map(lambda one: log_marginal(model, stacked, between, model.parameters(one)), z))(
+            grid
+        )
+    )
+    weight = -0.5 * (((grid - mean) / sd) ** 2).sum(axis=1)
+    prior = weight - logsumexp(weight)
+    total = logsumexp(prior + evidence)
+    share = np.exp(prior + evidence - total)
+    centre = share @ grid
+    return total, centre, np.sqrt(share @ (grid - centre) ** 2)
+
+
+def sampled(sampler, data, seed=0):
+    state, info = sampler.init(jax.random.key(seed), data[0])
+    for i, snapshot in enumerate(data[1:], start=1):
+        state, info = sampler.step(jax.random.fold_in(jax.random.key(seed), i), state, snapshot)
+    return state, info
+
+
+@pytest.mark.parametrize("case", ["complete", "missing", "joining"])
+def test_the_end_of_a_sequence_is_the_exact_posterior(case):
+    data = snapshots(missing=0.2 if case == "missing" else 0.0, late=case == "joining")
+    total, centre, sd = exact(model(), data)
+    for seed in range(2):
+        state, info = sampled(seqgp.OnlineSampler(model(), particles=128, draws=2000), data, seed)
+        weights = state.cloud.weights()
+        mean = weights @ state.cloud.z
+        assert np.abs((mean - centre) / sd).max() < 0.15
+        assert np.sqrt(weights @ (state.cloud.z - mean) ** 2) / sd == pytest.approx(np.ones(2), abs=0.15)
+        assert info.log_evidence == pytest.approx(total, abs=max(0.1, 4 * info.log_evidence_se))
+        assert np.array(state.z).mean(axis=0) == pytest.approx(mean, abs=0.2 * sd.max())
+
+
+def test_a_mean_with_a_gaussian_prior_is_integrated_out():
+    """The same posterior as with the mean in the cloud, and one dimension less there."""
+    data = snapshots()
+    inside = seqgp.OnlineSampler(model(mean=dist.Normal(0.0, 1.0)), particles=256, draws=4000)
+    state, info = sampled(inside, data)
+    assert state.cloud.z.shape[1] == 2
+    total, _, _ = exact(model(mean=dist.Normal(0.0, 1.0)), data, nodes=25)
+    assert info.log_evidence == pytest.approx(total, abs=0.1)
+    mean = np.asarray(state.parameters["mean"])
+    assert mean == pytest.approx(np.asarray(state.z)[:, 2], abs=1e-9)
+    assert abs(np.corrcoef(mean, np.asarray(state.latent).mean(axis=1))[0, 1]) > 0.05
+
+
+def test_the_same_key_gives_the_same_draws():
+    sampler, data = seqgp.OnlineSampler(model(), particles=32, draws=50), snapshots()[:4]
+    one, other = sampled(sampler, data)[0], sampled(sampler, data)[0]
+    assert np.array_equal(one.latent, other.latent)
+    assert not np.array_equal(one.latent, sampled(sampler, data, seed=1)[0].latent)
+
+
+def test_filters_that_were_dropped_are_computed_again_bit_for_bit():
+    sampler, data = seqgp.OnlineSampler(model(), particles=32, draws=50), snapshots(missing=0.2)
+    state, _ = sampled(sampler, data[:-1])
+    whole, _ = sampler.step(jax.random.key(9), state, data[-1])
+    again, _ = sampler.step(jax.random.key(9), state._replace(live=None), data[-1])
+    assert np.array_equal(whole.latent, again.latent)
+    assert np.array_equal(whole.cloud.log_weights(), again.cloud.log_weights())
+
+
+def test_prediction_is_the_filters():
+    """At a station far in the future the level is the prior's; at the present it is the state's."""
+    sampler, data = seqgp.OnlineSampler(model(), particles=64, draws=3000), snapshots()
+    state, _ = sampled(sampler, data)
+    now = seqgp.predict(jax.random.key(1), model(), state, data[-1].x)
+    assert np.asarray(now.f).mean(axis=0) == pytest.approx(np.asarray(state.latent).mean(axis=0), abs=0.03)
+    assert np.asarray(now.f).std(axis=0) == pytest.approx(np.asarray(state.latent).std(axis=0), rel=0.1)
+    later = seqgp.predict(jax.random.key(1), model(), state, data[-1].x, t=data[-1].t + 1000)
+    scale = np.asarray(state.parameters["scale"])
+    assert np.asarray(later.f).mean(axis=0) == pytest.approx(np.full(SITES, 0.5), abs=0.15)
+    assert np.asarray(later.f).var(axis=0) == pytest.approx(np.full(SITES, (scale**2).mean()), rel=0.15)
+    assert np.isfinite(now.log_score(data[-1].y))
+
+
+def test_one_snapshot_ahead_is_the_evidence():
+    """The log score of a forecast is the increment of the log evidence."""
+    sampler, data = seqgp.OnlineSampler(model(), particles=256, draws=4000), snapshots()
+    state, before = sampled(sampler, data[:-1])
+    forecast = seqgp.predict(jax.random.key(3), model(), state, data[-1].x, t=data[-1].t)
+    _, after = sampler.step(jax.random.key(4), state, data[-1])
+    assert forecast.log_score(data[-1].y) == pytest.approx(after.log_evidence - before.log_evidence, abs=0.1)
+
+
+def test_what_it_cannot_take_is_named_with_a_remedy():
+    kernel = seqgp.Separable(time=seqgp.RationalQuadratic(1.0, seqgp.ScaledSigmoid(1, 2)), space=seqgp.Matern12(1.0))
+    with pytest.raises(seqgp.ModelError, match="a known alpha"):
+        seqgp.OnlineSampler(seqgp.Model(kernel=kernel, likelihood=seqgp.Gaussian(0.1)))
+    solver = seqgp.Likelihood(lambda f, context: dist.Normal(f.sum(), 1.0))
+    with pytest.raises(seqgp.ModelError, match=r"sees all of the latent.*SequentialSampler"):
+        seqgp.OnlineSampler(model(likelihood=solver))
+    with pytest.raises(seqgp.SamplerError, match="particles = 3"):
+        seqgp.OnlineSampler(model(), particles=3)
+    with pytest.raises(seqgp.SamplerError, match="forget"):
+        seqgp.OnlineSampler(model(), forget=0)
+
+
+def test_forgetting_nothing_is_neutral_and_a_jump_is_followed():
+    """Noise that jumps from 0.3 to 1.5: with ``forget`` the posterior follows, without it lags behind."""
+    noisy = model(likelihood=seqgp.Gaussian(seqgp.ScaledSigmoid(0, 4)))
+    calm = snapshots()
+    rng = np.random.default_rng(5)
+    wild = [seqgp.Snapshot(s.t + 40, s.x, s.y + 1.5 * rng.normal(size=SITES)) for s in snapshots(seed=1)]
+    found = {}
+    for forget in (1.0, 0.8):
+        state, _ = sampled(seqgp.OnlineSampler(noisy, particles=64, draws=500, forget=forget), calm + wild)
+        found[forget] = float(np.mean(state.parameters["noise"]))
+    assert found[0.8] > 1.15 > found[1.0] + 0.05
