@@ -14,6 +14,7 @@ import numpy as np
 
 from seqgp.io.errors import DamagedError, StoreError
 from seqgp.io.files import Container, write_container
+from seqgp.io.layout import step_path
 from seqgp.io.manifest import FORMAT, Manifest, sealed
 from seqgp.io.serialise import Arrays, decode, encode
 from seqgp.io.summary import Summary, summarise
@@ -76,7 +77,7 @@ class Step:
         state = self._decode("state")
         if self._header.get("format") == 1:
             state = state._replace(fingerprint=self._manifest.fingerprint_in_format_1())
-        return state
+        return state.unpacked(self._snapshots)
 
     @property
     def info(self) -> Info:
@@ -122,6 +123,11 @@ class Step:
         write_container(self.path, {**header, "state": None}, arrays)
         self.__dict__.pop("_header", None)
 
+    def _snapshots(self) -> list[Snapshot]:
+        """The data of this step and of all before it."""
+        folder = self.path.parent.parent
+        return [Step(step_path(folder, number), self._manifest).snapshot for number in range(1, self.number + 1)]
+
     def _decode(self, part: str) -> Any:
         with self.opened() as container:
             return self._decode_from(container, part)
@@ -152,7 +158,7 @@ def write_step(path: Path, manifest: Manifest, state: State, info: Info, snapsho
         "key": manifest.key,  # of the run: the next step folds its number into it
         "labels": labels_of(snapshot),
         "data": data_digest(snapshot),
-        "state": encode(state, "state", arrays),
+        "state": encode(state.packed(), "state", arrays),
         "info": encode(info, "info", arrays, lenient=True),
         "snapshot": encode(tuple(snapshot), "snapshot", arrays),
         "summary": encode(tuple(summarise(state)), "summary", arrays),

@@ -162,7 +162,7 @@ def _appended(history: History, snapshot: Snapshot) -> History:
         first = kept.first
     else:
         last = segments[-1].filter if segments else None
-        filter, before = _filter_for(system, layout, rotated and not isinstance(last, DenseFilter), last), ()
+        filter, before = _filter_for(system, layout, rotated and last is None, last), ()
         first = len(history.snapshots)
     segment = Segment(filter, first, (*before, _sized(filter, observation)))
     return history._replace(segments=(*segments, segment), snapshots=(*history.snapshots, snapshot))

@@ -184,7 +184,7 @@ class OnlineSampler:
             rhat={},
             ess={},
             ess_tail={},
-            chains=0,
+            chains=1,
             missing=missing,
             settings={
                 "sampler": "online",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,6 +63,14 @@ class OnlineState(NamedTuple):
         """The level at new inputs, now or later, from the filter of each draw's particle."""
         live = self.revived(model)
         return predictive_of(live.history, live.bank, self.particle, np.asarray(self.z), x, t, context)
+
+    def packed(self) -> OnlineState:
+        """Without filters and data: the steps of a run keep the data, and the filters follow from them."""
+        return self._replace(snapshots=(), live=None)
+
+    def unpacked(self, snapshots: Callable[[], Sequence[Snapshot]]) -> OnlineState:
+        """With the data again."""
+        return self._replace(snapshots=tuple(snapshots()))
 
     def revived(self, model: Model) -> Live:
         """History and filters: those in memory, or computed again, bit for bit the same."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -77,6 +77,14 @@ class State(Protocol):
 
     def predictive(self, model: Model, x: Float[np.ndarray, "n D"], t: float) -> Predictive:
         """The level at new inputs, now or later."""
+        ...
+
+    def packed(self) -> State:
+        """What of the state is kept on disk: nothing that can be computed again from the data."""
+        ...
+
+    def unpacked(self, snapshots: Callable[[], Sequence[Snapshot]]) -> State:
+        """The state again, from what was kept and, where it is needed, all data so far."""
         ...
 
 

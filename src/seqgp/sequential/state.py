@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from jaxtyping import Float
 from seqgp.latents.protocol import Latent
 from seqgp.latents.sites import Window
 from seqgp.models.model import Model
+from seqgp.models.snapshot import Snapshot
 from seqgp.models.types import Array
 from seqgp.sequential.conditioning import Conditioning, conditioning_of
 
@@ -51,3 +53,11 @@ class SequentialState(NamedTuple):
     def predictive(self, model: Model, x: Float[np.ndarray, "n D"], t: float) -> Conditioning:
         """The level at new inputs, now or later, given the window of each draw."""
         return conditioning_of(self, x, t)
+
+    def packed(self) -> SequentialState:
+        """All of it is kept on disk."""
+        return self
+
+    def unpacked(self, snapshots: Callable[[], Sequence[Snapshot]]) -> SequentialState:
+        """The state as it was kept."""
+        return self
