@@ -2,6 +2,8 @@
 
 from .evaluate.calibrate import Calibration as Calibration
 from .evaluate.calibrate import calibrate as calibrate
+from .evaluate.compare import Comparison as Comparison
+from .evaluate.compare import compare as compare
 from .evaluate.predict import Prediction as Prediction
 from .evaluate.predict import predict as predict
 from .evaluate.prequential import drift_alarm as drift_alarm
@@ -54,6 +56,8 @@ from .models.priors import ScaledSigmoid as ScaledSigmoid
 from .models.priors import inverse_softplus as inverse_softplus
 from .models.snapshot import Snapshot as Snapshot
 from .online.sampler import OnlineSampler as OnlineSampler
+from .online.smooth import Smoothed as Smoothed
+from .online.smooth import smooth as smooth
 from .online.state import OnlineState as OnlineState
 from .runtime.cache import cache as cache
 from .runtime.precision import enable_x64 as enable_x64

@@ -143,6 +143,16 @@ class DenseFilter(eqx.Module):
         fields = move @ rows[: self.fields].reshape(self.system.order, -1)
         return jnp.concatenate([fields.reshape(self.fields, -1), rows[self.fields :]])
 
+    def moved_rows(self, environment: DenseEnvironment, rows: Float[Array, "n k"], dt: Float[Array, ""]) -> Array:
+        """Each column, a state, as it moves in a time ``dt`` without noise."""
+        return self._moved(self.system.transition(environment.parameters, dt).move, rows)
+
+    def shown(self, environment: DenseEnvironment, states: Float[Array, "k n"]) -> Float[Array, "k M+q"]:
+        """The latent at the points that data see (sites, or knots), and the coefficients of the mean."""
+        latent = self._latent(self.system.observe(environment.parameters), states)
+        at_points = latent if environment.basis is None else latent @ environment.basis.T
+        return jnp.concatenate([at_points, states[:, self.fields :]], axis=1)
+
     def extended(
         self, after: DenseFilter, environment: DenseEnvironment, state: DenseState
     ) -> tuple[DenseEnvironment, DenseState]:

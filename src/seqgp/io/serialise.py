@@ -20,6 +20,7 @@ from seqgp.latents.grid import Grid, SharedGrid
 from seqgp.latents.knots import KnotGrid, Knots
 from seqgp.latents.sites import Window
 from seqgp.online.cloud import Cloud
+from seqgp.online.memory import Memory
 from seqgp.online.renewal import Renewal
 from seqgp.online.state import OnlineState
 from seqgp.samplers.info import Info, UpdateInfo
@@ -139,6 +140,6 @@ def _is_named_tuple(cls: type) -> bool:
     return issubclass(cls, tuple) and hasattr(cls, "_fields")
 
 
-register(OnlineState, Cloud, Renewal)
+register(OnlineState, Cloud, Memory, Renewal)
 register(SequentialState, Window, Info, UpdateInfo, Dense, Grid, SharedGrid, Knots, KnotGrid)
 _classes["State"] = SequentialState  # its name in runs written by version 0.1

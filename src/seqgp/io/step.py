@@ -123,10 +123,11 @@ class Step:
         write_container(self.path, {**header, "state": None}, arrays)
         self.__dict__.pop("_header", None)
 
-    def _snapshots(self) -> list[Snapshot]:
-        """The data of this step and of all before it."""
+    def _snapshots(self, dropped: int) -> list[Snapshot]:
+        """The data of this step and of those before it, but for the first few."""
         folder = self.path.parent.parent
-        return [Step(step_path(folder, number), self._manifest).snapshot for number in range(1, self.number + 1)]
+        numbers = range(dropped + 1, self.number + 1)
+        return [Step(step_path(folder, number), self._manifest).snapshot for number in numbers]
 
     def _decode(self, part: str) -> Any:
         with self.opened() as container:

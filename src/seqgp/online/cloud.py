@@ -40,7 +40,7 @@ class Cloud(NamedTuple):
     def total_variance(self) -> float:
         """The variance of ``log_total``."""
         size = len(self.z)
-        return self.variance + (size / self.effective() - 1) / size
+        return self.variance + max(size / self.effective() - 1, 0.0) / size
 
     def temper(self, from_power: float, least: float) -> float:
         """The largest power of the last snapshot, up to 1, at which ``least`` particles are effective."""

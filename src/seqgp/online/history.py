@@ -151,7 +151,8 @@ def _rebuilt(history: History, snapshot: Snapshot) -> History:
 
 def _appended(history: History, snapshot: Snapshot) -> History:
     system, layout = history.system, history.layout
-    observation = _observation(history, snapshot)
+    last = history.snapshots[-1].t if history.snapshots else snapshot.t
+    observation = observation_of(system, layout, snapshot, snapshot.t - last)
     rotated = layout.knots is None and len(system.states) == 1 and _one_noise_level(system, snapshot)
     rotated = rotated and _complete(layout, observation)
     segments = history.segments
@@ -203,21 +204,28 @@ def _modes(system: System, knots: np.ndarray) -> int:
     return min(len(knots), -(-most // 4) * 4)
 
 
-def _observation(history: History, snapshot: Snapshot) -> Observation:
-    system, layout = history.system, history.layout
+def observation_of(system: System, layout: Layout, snapshot: Snapshot, dt: float) -> Observation:
+    """A snapshot laid on the sites, a time ``dt`` after the one before it."""
     filled, missing = fill_missing(snapshot.y)
-    last = history.snapshots[-1].t if history.snapshots else snapshot.t
-    if layout.knots is None:
-        places = Places(index=rows_in(layout.x, snapshot.x))
-    else:
-        places = Places(weights=np.asarray(layout.knots.interpolate(snapshot.x).weights))
     columns = system.columns(snapshot.t, snapshot.x, snapshot.context)
-    none, dt = np.zeros(()), np.asarray(snapshot.t - last, float)
+    none, places = np.zeros(()), places_of(layout, snapshot.x)
     observation = Observation(
-        dt, places, filled, ~missing, system.design(columns), columns, none, none, snapshot.context
+        np.asarray(dt, float), places, filled, ~missing, system.design(columns), columns, none, none, snapshot.context
     )
     many = layout.knots is not None and _one_noise_level(system, snapshot)
     return reduced(observation) if many else observation
+
+
+def places_of(layout: Layout, x: np.ndarray) -> Places:
+    """Where known inputs lie among the sites."""
+    if layout.knots is None:
+        return Places(index=_rows_in(layout.x, x))
+    return Places(weights=np.asarray(layout.knots.interpolate(x).weights))
+
+
+def all_known(layout: Layout, x: np.ndarray) -> bool:
+    """Whether inputs have places among the sites."""
+    return layout.knots is not None or not len(_new_rows(layout.x, x))
 
 
 def _sized(filter: DenseFilter | RotatedFilter, observation: Observation) -> Observation:
@@ -251,7 +259,7 @@ def _complete(layout: Layout, observation: Observation) -> bool:
     )
 
 
-def rows_in(sites: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _rows_in(sites: np.ndarray, x: np.ndarray) -> np.ndarray:
     """The number of the site of each row of ``x``."""
     number = {row.tobytes(): i for i, row in enumerate(np.ascontiguousarray(sites))}
     return np.array([number[row.tobytes()] for row in np.ascontiguousarray(x)], dtype=int)

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 from scipy.linalg import solve_triangular
-from scipy.special import gammaln, logsumexp
-from scipy.stats import gamma, norm, qmc
+from scipy.special import gammaincinv, gammaln, logsumexp, ndtri
 
 FREEDOM = 7.0  # degrees of freedom of a proposal
 WIDEN = 1.3  # its covariance over that of the cloud
@@ -17,12 +16,12 @@ WIDEN = 1.3  # its covariance over that of the cloud
 
 def normal_points(rng: np.random.Generator, mean: np.ndarray, sd: np.ndarray, count: int) -> Float[np.ndarray, "n d"]:
     """Points of independent normals."""
-    return mean + sd * norm.ppf(_uniform(rng, len(mean), count))
+    return mean + sd * ndtri(_uniform(rng, len(mean), count))
 
 
 def log_normal(z: Float[np.ndarray, "n d"], mean: np.ndarray, sd: np.ndarray) -> Float[np.ndarray, " n"]:
     """The log density of independent normals."""
-    return norm.logpdf(z, mean, sd).sum(axis=1)
+    return (-0.5 * ((z - mean) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi)).sum(axis=1)
 
 
 class Student(NamedTuple):
@@ -43,8 +42,8 @@ class Student(NamedTuple):
         """Points that fill the distribution: quantiles of normals, and of the gamma that scales them."""
         d = len(self.mean)
         uniform = _uniform(rng, d + 1, count)
-        scale = gamma.ppf(uniform[:, d], FREEDOM / 2) * 2 / FREEDOM
-        return self.mean + norm.ppf(uniform[:, :d]) / np.sqrt(scale)[:, None] @ self.root.T
+        scale = gammaincinv(FREEDOM / 2, uniform[:, d]) * 2 / FREEDOM
+        return self.mean + ndtri(uniform[:, :d]) / np.sqrt(scale)[:, None] @ self.root.T
 
     def log_density(self, z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         """The log density at each point."""
@@ -74,6 +73,8 @@ class Mixture(NamedTuple):
 
 
 def _uniform(rng: np.random.Generator, d: int, count: int) -> np.ndarray:
+    from scipy.stats import qmc  # half a second to import: only where points are made
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # numbers of points that are no power of two balance less well
         points = qmc.Sobol(d, scramble=True, rng=rng).random(count)

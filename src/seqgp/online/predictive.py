@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int, Key
 
 from seqgp.filtering.dense import DenseFilter
-from seqgp.filtering.observation import Gaussian, Places
+from seqgp.filtering.observation import Gaussian
 from seqgp.filtering.rotated import RotatedFilter
 from seqgp.filtering.system import System
 from seqgp.linalg.factor import cholesky, solve_lower
@@ -18,7 +18,7 @@ from seqgp.models.likelihoods import fill_missing
 from seqgp.models.model import Model
 from seqgp.models.types import Array
 from seqgp.online.bank import Bank, group_sizes, over_particles
-from seqgp.online.history import History, rows_in
+from seqgp.online.history import History, all_known, places_of
 from seqgp.runtime.engine import compiled, in_threads
 
 ROUNDING = 1e-10  # of the mean variance, on the diagonal of a covariance that is drawn from
@@ -72,9 +72,7 @@ def predictive_of(
 ) -> CloudPredictive:
     """What the filters say about the level at new inputs, at a time from the last one on."""
     columns = history.system.columns(t, x, context)
-    places = None
-    if history.layout.knots is not None:
-        places = Places(weights=np.asarray(history.layout.knots.interpolate(x).weights))
+    places = places_of(history.layout, x) if all_known(history.layout, x) else None
     where = Where(x, places, columns, np.asarray(t - history.snapshots[-1].t, float))
     return CloudPredictive(history, bank, where, particle, z, context)
 
@@ -95,10 +93,7 @@ def draws_at_data(
     """
     snapshot, q = history.snapshots[-1], len(history.system.in_state)
     columns = history.system.columns(snapshot.t, snapshot.x, snapshot.context)
-    if history.layout.knots is None:
-        places = Places(index=rows_in(history.layout.x, snapshot.x))
-    else:
-        places = Places(weights=np.asarray(history.layout.knots.interpolate(snapshot.x).weights))
+    places = places_of(history.layout, snapshot.x)
     where = Where(snapshot.x[:0], places, columns, np.zeros(()))
     slots = _Slots(bank, particle)
     runs = [

@@ -132,7 +132,7 @@ def _moved(
     size, d = cloud.z.shape
     fit = _fit(cloud, power, workshop)
     total = cloud.log_total(power)
-    variance = cloud.variance + (size / cloud.effective(power) - 1) / size
+    variance = cloud.variance + max(size / cloud.effective(power) - 1, 0.0) / size
     index = systematic(rng, cloud.weights(power), size)
     filters = workshop.choose(filters, index)
     z, prior, evidence, last = (part[index] for part in (cloud.z, cloud.log_prior, cloud.log_evidence, cloud.last))

@@ -18,7 +18,8 @@ from seqgp.models.states import ORDER
 from seqgp.models.types import Array
 from seqgp.online.bank import Bank, Spent, advanced, born, chosen, either
 from seqgp.online.cloud import Cloud, systematic
-from seqgp.online.history import History, begin
+from seqgp.online.history import History, begin, laid_out
+from seqgp.online.memory import Memory, remembered
 from seqgp.online.points import log_normal, normal_points
 from seqgp.online.predictive import draws_at_data
 from seqgp.online.renewal import Evaluated, Renewal, Workshop, settled
@@ -29,6 +30,7 @@ from seqgp.samplers.info import Info
 from seqgp.samplers.protocol import Progress
 
 FEWEST = 16  # particles
+FEWEST_KEPT = 10  # snapshots of a bounded history
 TOLD_ERROR = 1e-3  # of a time correlation, beyond which it is warned about
 
 
@@ -43,6 +45,8 @@ class OnlineSampler:
             alpha, sums and products), its likelihood pointwise.
         particles: how many values of the parameters; a power of two fills space best.
         draws: how many draws to give at each time.
+        history: how many snapshots are kept, for streams without end (up to three times as many are in memory for a
+            while); all by default. What was before them is remembered about the parameters as a quadratic.
         forget: by how much the evidence of the past about the *parameters* is discounted at each step: 1 for parameters
             that stay, 0.99 for ones that drift over about a hundred steps.
         latent: where the latent lives: ``"auto"`` (stations as they come, grids, knots for inputs that move), or
@@ -55,6 +59,7 @@ class OnlineSampler:
         model: Model,
         particles: int = 256,
         draws: int = 1000,
+        history: int | None = None,
         forget: float = 1.0,
         latent: Any = "auto",
         order: int = ORDER,
@@ -65,6 +70,7 @@ class OnlineSampler:
         self.model = model
         self.particles = positive("particles", particles, least=FEWEST)
         self.draws = positive("draws", draws)
+        self.history = None if history is None else positive("history", history, least=FEWEST_KEPT)
         if not (isinstance(forget, (int, float)) and 0 < forget <= 1):
             raise SamplerError(f"OnlineSampler: forget = {forget!r} is not a number above 0 and at most 1")
         self.forget = float(forget)
@@ -74,6 +80,11 @@ class OnlineSampler:
         self._system = System(model, self.order)
         self.fingerprint = digest(model)
 
+    @property
+    def system(self) -> System:
+        """The model as a linear system in time."""
+        return self._system
+
     def init(
         self, key: Key[Array, ""], snapshot: Snapshot, progress: Progress | None = None
     ) -> tuple[OnlineState, Info]:
@@ -81,13 +92,14 @@ class OnlineSampler:
         check_snapshot(self.model, snapshot)
         start = time.perf_counter()
         rng, key_draws = _generators(key)
-        history = begin(self._system, self.latent, snapshot)
-        mean, sd = self._system.cloud_prior()
+        history = begin(self.system, self.latent, snapshot)
+        mean, sd = self.system.cloud_prior()
         z = normal_points(rng, mean, sd, self.particles) if len(mean) else np.zeros((self.particles, 0))
         bank, increments, spent = born(history, z, 1)
         prior = log_normal(z, mean, sd)
         cloud = Cloud(z, prior, np.zeros(self.particles), increments[:, 0], prior, 0.0)
-        return self._finished(key_draws, rng, _Step(history, bank, cloud, 1, 0.0, spent, start, progress), False)
+        now = _Step(history, bank, cloud, 1, 0.0, 0, None, spent, start, progress)
+        return self._finished(key_draws, rng, now, False)
 
     def step(
         self, key: Key[Array, ""], state: OnlineState, snapshot: Snapshot, progress: Progress | None = None
@@ -102,57 +114,81 @@ class OnlineSampler:
         before = state.cloud.absorbed(self.forget)
         if history.rebuilt:
             bank, increments, spent = born(history, before.z, len(history.snapshots))
-            before = before._replace(log_evidence=self._discounted(increments[:, :-1]))
+            before = before._replace(log_evidence=self._evidence(before.z, increments, state.dropped, state.memory))
             last = increments[:, -1]
         else:
             bank, last, spent = advanced(history, live.bank)
-        cloud = before._replace(last=last)
-        now = _Step(history, bank, cloud, state.born, state.log_evidence, spent, start, progress)
+        cloud, evidence = before._replace(last=last), state.log_evidence
+        now = _Step(history, bank, cloud, state.born, evidence, state.dropped, state.memory, spent, start, progress)
         return self._finished(key_draws, rng, now, history.rebuilt)
 
     def _finished(self, key, rng: np.random.Generator, now: _Step, forced: bool) -> tuple[OnlineState, Info]:
         """The cloud settled, draws for people, and what happened."""
-        history, steps = now.history, len(now.history.snapshots)
+        history, steps = now.history, now.dropped + len(now.history.snapshots)
         snapshot = history.snapshots[-1]
         _check_alive(now.cloud, snapshot)
         lost = int(np.isneginf(now.cloud.last).sum())
         ahead = now.cloud.log_total() - now.cloud.log_total(0.0)
         spent = _Count(now.spent)
         workshop = Workshop(
-            functools.partial(self._evaluate, history, spent, now.progress),
+            functools.partial(self._evaluate, now, spent),
             chosen,
             either,
-            self._system.cloud_prior(),
+            self.system.cloud_prior(),
         )
         cloud, bank, renewals = settled(rng, now.cloud, now.bank, workshop, forced)
+        at = steps if renewals else now.born
+        if self.history is not None and len(history.snapshots) >= 3 * self.history:
+            now, bank = self._trimmed(now, cloud, spent)
+            history, at = now.history, steps
         log_evidence = cloud.log_total() if self.forget == 1 else now.log_evidence + ahead
         particle = systematic(rng, cloud.weights(), self.draws)
         rng.shuffle(particle)
         latent, parameters, z, seconds = self._drawn(key, history, bank, cloud, particle)
         spent.add(Spent(0, seconds))
         state = OnlineState(
-            snapshot.t, steps, latent, parameters, z, particle, cloud, steps if renewals else now.born, log_evidence,
-            {"order": self.order, "latent": self.latent}, self.fingerprint, history.snapshots, Live(history, bank),
+            snapshot.t, steps, latent, parameters, z, particle, cloud, at, log_evidence,
+            {"order": self.order, "latent": self.latent}, self.fingerprint, history.snapshots, now.dropped, now.memory,
+            Live(history, bank),
         )  # fmt: skip
         return state, self._info(state, now, spent.total, renewals, lost)
 
-    def _evaluate(self, history: History, spent: _Count, progress: Progress | None, z: np.ndarray) -> Evaluated:
-        """Filters of new values of ``z`` over all data."""
-        steps = len(history.snapshots)
-        bank, increments, cost = born(history, z, steps)
+    def _evaluate(self, now: _Step, spent: _Count, z: np.ndarray) -> Evaluated:
+        """Filters of new values of ``z`` over all data that are kept."""
+        bank, increments, cost = born(now.history, z, len(now.history.snapshots))
         spent.add(cost)
-        if progress is not None:
-            progress(1 - 0.5 ** (1 + spent.rounds))
-        # One step further back counts less by a factor.
-        return Evaluated(bank, self._discounted(increments[:, :-1]), increments[:, -1], cost.filter_steps)
+        if now.progress is not None:
+            now.progress(1 - 0.5 ** (1 + spent.rounds))
+        evidence = self._evidence(z, increments, now.dropped, now.memory)
+        return Evaluated(bank, evidence, increments[:, -1], cost.filter_steps)
 
-    def _discounted(self, increments: np.ndarray) -> np.ndarray:
-        ages = np.arange(increments.shape[1], 0, -1)
-        return increments @ self.forget**ages if self.forget != 1 else increments.sum(axis=1)
+    def _evidence(self, z: np.ndarray, increments: np.ndarray, dropped: int, memory: Memory | None) -> np.ndarray:
+        """The log evidence of all data before the last snapshot, each step further back counting less by ``forget``."""
+        since = increments[:, :-1] if memory is None else increments[:, memory.anchor - dropped : -1]
+        ages = np.arange(since.shape[1], 0, -1)
+        found = since @ self.forget ** ages.astype(float)
+        return found if memory is None else found + self.forget ** float(len(ages)) * memory.log_evidence(z)
+
+    def _trimmed(self, now: _Step, cloud: Cloud, spent: _Count) -> tuple[_Step, Bank]:
+        """The oldest snapshots dropped: what they said about the parameters is kept as a quadratic."""
+        assert self.history is not None
+        snapshots = now.history.snapshots
+        keep = 2 * self.history
+        anchor = now.dropped + len(snapshots) - self.history
+        _, increments, cost = born(now.history, cloud.z, len(snapshots))
+        spent.add(cost)
+        until = increments[:, : anchor - now.dropped + 1]  # one more: the last column is left out
+        evidence = self._evidence(cloud.z, until, now.dropped, now.memory)
+        memory = remembered(anchor, cloud.z, evidence, cloud.weights())
+        history = laid_out(self.system, self.latent, snapshots[-keep:])
+        bank, _, cost = born(history, cloud.z, keep)
+        spent.add(cost)
+        dropped = now.dropped + len(snapshots) - keep
+        return now._replace(history=history, dropped=dropped, memory=memory), bank
 
     def _drawn(self, key, history: History, bank: Bank, cloud: Cloud, particle: np.ndarray):
         """The level at the data and all parameters of each draw."""
-        system, n = self._system, len(history.snapshots[-1].x)
+        system, n = self.system, len(history.snapshots[-1].x)
         q = len(system.in_state)
         white = np.array(jax.random.normal(key, (self.draws, q + n)))
         coefficients, latent, seconds = draws_at_data(history, bank, particle, white)
@@ -166,9 +202,9 @@ class OnlineSampler:
         cloud, history, snapshot = state.cloud, now.history, now.history.snapshots[-1]
         missing = int(np.isnan(snapshot.y).sum())
         warnings = []
-        if self._system.error > TOLD_ERROR:
+        if self.system.error > TOLD_ERROR:
             warnings.append(
-                f"the time kernel's state of order {self.order} is off by up to {self._system.error:.1e} of the "
+                f"the time kernel's state of order {self.order} is off by up to {self.system.error:.1e} of the "
                 "correlation: raise order="
             )
         if missing == snapshot.y.size:
@@ -194,7 +230,7 @@ class OnlineSampler:
             },
             log_likelihood=float("nan"),
             warnings=tuple(warnings),
-            extras={"kernel_error": self._system.error, "filter_steps": spent.filter_steps, "lost": lost},
+            extras={"kernel_error": self.system.error, "filter_steps": spent.filter_steps, "lost": lost},
             log_evidence=state.log_evidence,
             log_evidence_se=float(np.sqrt(cloud.total_variance())),
             effective=cloud.effective(),
@@ -225,6 +261,8 @@ class _Step(NamedTuple):
     cloud: Cloud
     born: int
     log_evidence: float
+    dropped: int
+    memory: Memory | None
     spent: Spent
     start: float
     progress: Progress | None

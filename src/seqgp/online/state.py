@@ -14,6 +14,7 @@ from seqgp.models.types import Array
 from seqgp.online.bank import Bank, advanced, born
 from seqgp.online.cloud import Cloud
 from seqgp.online.history import History, laid_out
+from seqgp.online.memory import Memory
 from seqgp.online.predictive import CloudPredictive, predictive_of
 
 
@@ -34,7 +35,9 @@ class OnlineState(NamedTuple):
     log_evidence: float
     settings: dict[str, Any]  # order and latent of the sampler
     fingerprint: str
-    snapshots: tuple[Snapshot, ...]
+    snapshots: tuple[Snapshot, ...]  # all so far, or with a bounded history the last ones
+    dropped: int = 0  # how many were before those
+    memory: Memory | None = None  # what those said about the parameters
     live: Any = None  # history and bank of filters, where they are in memory
 
     @property
@@ -68,9 +71,9 @@ class OnlineState(NamedTuple):
         """Without filters and data: the steps of a run keep the data, and the filters follow from them."""
         return self._replace(snapshots=(), live=None)
 
-    def unpacked(self, snapshots: Callable[[], Sequence[Snapshot]]) -> OnlineState:
+    def unpacked(self, snapshots: Callable[[int], Sequence[Snapshot]]) -> OnlineState:
         """With the data again."""
-        return self._replace(snapshots=tuple(snapshots()))
+        return self._replace(snapshots=tuple(snapshots(self.dropped)))
 
     def revived(self, model: Model) -> Live:
         """History and filters: those in memory, or computed again, bit for bit the same."""
@@ -79,10 +82,11 @@ class OnlineState(NamedTuple):
         from seqgp.filtering.system import System  # the model is needed for that alone
 
         history = laid_out(System(model, self.settings["order"]), self.settings["latent"], self.snapshots)
-        first = laid_out(history.system, history.latent, self.snapshots[: self.born])
-        bank, _, _ = born(first, np.asarray(self.cloud.z), self.born)
-        for steps in range(self.born + 1, self.step + 1):
-            first = first.with_snapshot(self.snapshots[steps - 1])
+        kept = self.born - self.dropped
+        first = laid_out(history.system, history.latent, self.snapshots[:kept])
+        bank, _, _ = born(first, np.asarray(self.cloud.z), kept)
+        for snapshot in self.snapshots[kept:]:
+            first = first.with_snapshot(snapshot)
             bank, _, _ = advanced(first, bank)
         return Live(history, bank)
 

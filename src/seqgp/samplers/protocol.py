@@ -83,8 +83,8 @@ class State(Protocol):
         """What of the state is kept on disk: nothing that can be computed again from the data."""
         ...
 
-    def unpacked(self, snapshots: Callable[[], Sequence[Snapshot]]) -> State:
-        """The state again, from what was kept and, where it is needed, all data so far."""
+    def unpacked(self, snapshots: Callable[[int], Sequence[Snapshot]]) -> State:
+        """The state again, from what was kept and, where they are needed, the data after a number of steps."""
         ...
 
 

@@ -58,6 +58,6 @@ class SequentialState(NamedTuple):
         """All of it is kept on disk."""
         return self
 
-    def unpacked(self, snapshots: Callable[[], Sequence[Snapshot]]) -> SequentialState:
+    def unpacked(self, snapshots: Callable[[int], Sequence[Snapshot]]) -> SequentialState:
         """The state as it was kept."""
         return self

@@ -1,0 +1,104 @@
+"""Models compared by what they said about the data before seeing them: evidence and forecasts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seqgp.models.errors import DataError
+
+
+class Candidate(NamedTuple):
+    """One model of a comparison."""
+
+    name: str
+    log_evidence: float  # log p(y_1:t); NaN where the sampler has none
+    se: float  # its standard error
+    difference: float  # from the best
+    difference_se: float
+    weight: float  # its posterior probability among the candidates, all alike before
+    crps: float  # mean over the steps that were forecast
+    log_score: float  # mean over the steps, of all data of a step jointly
+    coverage: float  # of 95% intervals
+
+
+class Comparison(NamedTuple):
+    """Models side by side, the best first."""
+
+    candidates: tuple[Candidate, ...]
+    steps: int  # over which forecasts are averaged
+
+    @property
+    def best(self) -> str:
+        """The name of the best by evidence (by log score, where there is none)."""
+        return self.candidates[0].name
+
+    def table(self) -> str:
+        """As Markdown."""
+        lines = [
+            "| model | log evidence | ± | difference | ± | weight | CRPS | log score | 95% coverage |",
+            "|---|---|---|---|---|---|---|---|---|",
+        ]
+        for one in self.candidates:
+            numbers = [
+                f"{one.log_evidence:.2f}", f"{one.se:.2f}", f"{one.difference:.2f}", f"{one.difference_se:.2f}",
+                f"{one.weight:.3f}", f"{one.crps:.4f}", f"{one.log_score:.3f}", f"{one.coverage:.3f}",
+            ]  # fmt: skip
+            lines.append("| " + " | ".join([one.name, *numbers]) + " |")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        """The table."""
+        return self.table()
+
+
+def compare(runs: Mapping[str, Any]) -> Comparison:
+    """Compare models by runs over the same data.
+
+    The evidence of a model is what it gave the data before seeing them, parameters and latent integrated out; it is
+    there for runs of the online sampler. Forecasts (``run(…, forecast=True)``) are scored step by step, and compared
+    over the steps that all runs have forecast.
+
+    Args:
+        runs: a run for each name, over the same snapshots.
+    """
+    if len(runs) < 2:
+        raise DataError(f"compare: {len(runs)} run was given, expected two or more to compare")
+    infos = {name: {info.t: info for info in run.infos} for name, run in runs.items()}
+    last = {name: run.infos[-1] for name, run in runs.items()}
+    ends = {info.t for info in last.values()}
+    if len(ends) > 1:
+        said = ", ".join(f"{name} at t = {info.t:g}" for name, info in last.items())
+        raise DataError(f"compare: the runs end at different times ({said}); run all of them over the same snapshots")
+    shared = set.intersection(*({t for t, info in found.items() if info.scores} for found in infos.values()))
+    evidence = {name: float(info.log_evidence) for name, info in last.items()}
+    variance = {name: float(info.log_evidence_se) ** 2 for name, info in last.items()}
+    scores = {name: _mean_scores([infos[name][t].scores for t in sorted(shared)]) for name in runs}
+    known = all(np.isfinite(value) for value in evidence.values())
+    order = sorted(runs, key=lambda name: -(evidence[name] if known else scores[name][1]))
+    best = order[0]
+    relative = {name: evidence[name] - evidence[best] for name in order}
+    total = sum(np.exp(value) for value in relative.values()) if known else float("nan")
+    candidates = tuple(
+        Candidate(
+            name,
+            evidence[name],
+            float(np.sqrt(variance[name])),
+            relative[name],
+            0.0 if name == best else float(np.sqrt(variance[name] + variance[best])),
+            float(np.exp(relative[name]) / total),
+            *scores[name],
+        )
+        for name in order
+    )
+    return Comparison(candidates, len(shared))
+
+
+def _mean_scores(scores: list[dict[str, float]]) -> tuple[float, float, float]:
+    if not scores:
+        return float("nan"), float("nan"), float("nan")
+    names = ("crps", "log_score", "coverage_95")
+    crps, log_score, coverage = (float(np.mean([one[name] for one in scores])) for name in names)
+    return crps, log_score, coverage

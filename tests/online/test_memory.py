@@ -1,0 +1,60 @@
+"""A bounded history."""
+
+import jax
+import numpy as np
+import pytest
+
+import seqgp
+from seqgp.online.memory import remembered
+from streams import model
+
+
+def stream(count):
+    """An AR(1) at three stations."""
+    rng = np.random.default_rng(2)
+    x, f = rng.random((3, 2)), rng.normal(size=3)
+    for t in range(count):
+        f = 0.7 * f + 0.7 * rng.normal(size=3)
+        yield seqgp.Snapshot(float(t), x, 0.5 + f + 0.3 * rng.normal(size=3))
+
+
+def test_a_quadratic_is_remembered_exactly():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(60, 2))
+    values = 3.0 - (z[:, 0] - 1) ** 2 + z[:, 0] * z[:, 1]
+    memory = remembered(7, z, values, np.full(60, 1 / 60))
+    other = rng.normal(size=(5, 2))
+    assert memory.log_evidence(other) == pytest.approx(
+        3.0 - (other[:, 0] - 1) ** 2 + other[:, 0] * other[:, 1], abs=1e-3
+    )
+    assert memory.residual < 1e-3
+
+
+def test_a_bounded_history_ends_near_the_whole_one_with_few_snapshots_in_memory():
+    found = {}
+    for history in (None, 10):
+        sampler = seqgp.OnlineSampler(model(), particles=64, draws=500, history=history)
+        state = None
+        for i, snapshot in enumerate(stream(70)):
+            key = jax.random.fold_in(jax.random.key(0), i)
+            state, info = sampler.init(key, snapshot) if state is None else sampler.step(key, state, snapshot)
+            if history:
+                assert len(state.snapshots) < 3 * history
+        weights = state.cloud.weights()
+        mean = weights @ state.cloud.z
+        found[history] = mean, np.sqrt(weights @ (state.cloud.z - mean) ** 2), info.log_evidence
+        assert state.step == 70
+    assert np.abs((found[10][0] - found[None][0]) / found[None][1]).max() < 0.5
+    assert found[10][2] == pytest.approx(found[None][2], abs=1.5)
+
+
+def test_a_bounded_history_is_taken_up_again_bit_for_bit():
+    sampler = seqgp.OnlineSampler(model(), particles=16, draws=20, history=10)
+    data, state = list(stream(36)), None
+    for i, snapshot in enumerate(data[:-1]):
+        key = jax.random.fold_in(jax.random.key(0), i)
+        state, _ = sampler.init(key, snapshot) if state is None else sampler.step(key, state, snapshot)
+    assert state.memory is not None
+    again = state.packed().unpacked(lambda dropped: data[dropped:35])
+    one, other = (sampler.step(jax.random.key(5), s, data[-1])[0] for s in (state, again))
+    assert np.array_equal(one.latent, other.latent)
