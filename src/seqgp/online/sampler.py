@@ -25,7 +25,7 @@ from seqgp.online.predictive import draws_at_data
 from seqgp.online.renewal import Evaluated, Renewal, Workshop, settled
 from seqgp.online.state import Live, OnlineState
 from seqgp.runtime.engine import compiled
-from seqgp.samplers.checks import check_snapshot, digest, positive, require_x64
+from seqgp.samplers.checks import check_snapshot, check_state, model_digest, positive, require_x64
 from seqgp.samplers.info import Info
 from seqgp.samplers.protocol import Progress
 
@@ -78,7 +78,7 @@ class OnlineSampler:
         self.order = positive("order", order)
         check_filterable(model, self.order)
         self._system = System(model, self.order)
-        self.fingerprint = digest(model)
+        self.fingerprint = model_digest(model)
 
     @property
     def system(self) -> System:
@@ -241,8 +241,7 @@ class OnlineSampler:
         """Raise unless the state is one that this step can follow."""
         if not isinstance(state, OnlineState):
             raise SamplerError(f"step: expected the state of an OnlineSampler, got {type(state).__name__}")
-        if state.fingerprint != self.fingerprint:
-            raise SamplerError("step: the state is of another model; use the model that it was sampled with")
+        check_state(self.model, state, "step")
         if len(state.cloud.z) != self.particles:
             raise SamplerError(
                 f"step: the state has {len(state.cloud.z)} particles, but the sampler particles = {self.particles}"
