@@ -12,7 +12,7 @@ from seqgp.runtime import engine
 os.environ.setdefault("SEQGP_CACHE", "off")  # the tests leave the user's cache folder alone
 jax.config.update("jax_enable_x64", True)
 
-CORE = {"models", "latents", "mcmc", "sequential"}
+CORE = {"models", "latents", "mcmc", "chains", "sequential"}
 STRICT = {  # in these tests, and elsewhere
     "jax_numpy_dtype_promotion": ("strict", "standard"),
     "jax_numpy_rank_promotion": ("raise", "allow"),

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import seqgp
-from seqgp.chains.plan import divisor_near
 from seqgp.latents.dense import Dense
 from seqgp.latents.sites import padded_size, widen_window
 from seqgp.runtime.engine import compiled
@@ -80,12 +79,6 @@ def test_sites_and_window_have_the_same_number(model, n):
     np.testing.assert_array_equal(seen[:n], np.arange(n))
     if model is WHOLE:
         assert size == n
-
-
-def test_divisors():
-    assert divisor_near(1000, 4) == 4
-    assert divisor_near(7, 4) in (1, 7)
-    assert all(n % divisor_near(n, 5) == 0 for n in range(1, 200))
 
 
 def test_a_compiled_function_is_kept_by_shape_and_setting():
