@@ -67,7 +67,7 @@ def rhat_limit(within: Each, halves: int) -> Each:
     """
     chance = 1e-3 / (2 * len(within))
     quantile = fdtri(halves - 1, np.maximum(within - halves, 1.0), 1 - chance)
-    return np.sqrt(1 + MARGIN * quantile * halves / within)
+    return np.sqrt(1 + MARGIN * quantile * halves / np.maximum(within, 1.0))
 
 
 def _halves(values: Values) -> Values:
@@ -112,8 +112,12 @@ def remarks(
     draws: int,
     missing: int,
     size: int,
+    remedy: str = "draws",
 ) -> list[str]:
-    """Plain sentences about what is off, with a remedy; ``draws`` are those of all chains."""
+    """Plain sentences about what is off, with a remedy.
+
+    ``draws`` are those of all chains, ``remedy`` names the settings to raise where they mix slowly.
+    """
     found = []
     if missing == size:
         found.append(Remark("no data", (), "all of y is missing: the draws are from the predictive distribution"))
@@ -132,7 +136,7 @@ def remarks(
             found.append(Remark("not positive definite", (name,), text))
         if info.jitter_raised:
             found.append(Remark("jitter raised", (name,), f"for {info.jitter_raised} proposals, as configured"))
-    return [str(remark) for remark in (*found, *_mixing(diagnosis, draws))]
+    return [str(remark) for remark in (*found, *_mixing(diagnosis, draws, remedy))]
 
 
 def least_ess(draws: int) -> float:
@@ -140,15 +144,15 @@ def least_ess(draws: int) -> float:
     return min(25.0, draws / 16)
 
 
-def _mixing(found: Diagnosis, draws: int) -> list[Remark]:
+def _mixing(found: Diagnosis, draws: int, remedy: str) -> list[Remark]:
     remarks = []
     slow = {name: value for name, value in found.ess.items() if value < least_ess(draws)}
     if slow:
         text = f"least ESS {min(slow.values()):.0f} of {draws} draws, {least_ess(draws):.0f} are needed"
-        remarks.append(Remark("slow mixing", tuple(slow), f"{text}; raise sweeps or draws"))
+        remarks.append(Remark("slow mixing", tuple(slow), f"{text}; raise {remedy}"))
     apart = {name: value for name, value in found.rhat.items() if value > found.rhat_limit[name] and name not in slow}
     if apart:
         worst = max(apart, key=lambda name: apart[name])
         text = f"R-hat is {apart[worst]:.2f} where chance allows {found.rhat_limit[worst]:.2f}"
-        remarks.append(Remark("chains disagree", tuple(apart), f"{text}; raise warmup, sweeps or draws"))
+        remarks.append(Remark("chains disagree", tuple(apart), f"{text}; raise {remedy}"))
     return remarks

@@ -13,7 +13,7 @@ from jaxtyping import Key
 from seqgp.chains.advance import CANDIDATES, Chains, Draws, Recipe, advance, rebase, start
 from seqgp.chains.diagnostics import diagnose, remarks
 from seqgp.chains.exploration import StepExploration
-from seqgp.chains.plan import Plan
+from seqgp.chains.plan import Budget, Plan, plan_of
 from seqgp.mcmc.elliptical import SliceInfo
 from seqgp.mcmc.updates import Exploration, Tuned, WarmUp
 from seqgp.models.errors import SamplerError
@@ -35,11 +35,27 @@ class Sampled(NamedTuple):
     draw_seconds: float  # of the draws that were kept: no tuning, no warm-up
     updates: str
     remarks: tuple[str, ...]
+    remedy: str  # which settings to raise where chains mix slowly
+
+
+class Tuning(NamedTuple):
+    """What is found before the first sweep: the updates (others, where those asked for fail), and what is frozen."""
+
+    recipe: Recipe
+    tuned: Tuned
+    exploration: StepExploration
+
+
+def tune(recipe: Recipe, problem: Problem, window: np.ndarray) -> Tuning:
+    """The updates tuned on a problem whose draws of the window have the mean ``window``: a plan is made for these."""
+    exploration = StepExploration(recipe.model, recipe.carry, problem, window)
+    tuned = recipe.updates.tune(exploration)
+    return Tuning(recipe._replace(updates=tuned.updates), tuned, exploration)
 
 
 def sample(
     key: Key[Array, ""],
-    recipe: Recipe,
+    tuning: Tuning,
     problem: Problem,
     plan: Plan,
     z: np.ndarray,
@@ -50,9 +66,8 @@ def sample(
     """Start the chains at ``z`` (at first, from its prior), warm up, and draw once per window."""
     key_start, key_warm, key_draw = jax.random.split(key, 3)
     report = _reporter(progress, plan)
-    exploration = StepExploration(recipe.model, recipe.carry, problem, windows.mean(axis=(0, 1)))
-    tuned = recipe.updates.tune(exploration)
-    chains = start(key_start, recipe._replace(updates=tuned.updates), problem, plan, tuned.tuning, z, windows[:, 0])
+    recipe, tuned, exploration = tuning
+    chains = start(key_start, recipe, problem, plan, tuned.tuning, z, windows[:, 0])
     _check_start(chains, t)
     if plan.warmup:
         chains, tuned = _warm_up(key_warm, chains, tuned, exploration, windows, report)
@@ -60,7 +75,16 @@ def sample(
     chains, draws, counts = advance(key_draw, chains, tuned.tuning, windows[:, plan.warmup :], report)
     drawing = time.perf_counter() - began - (chains.compile_seconds - compiled_before)
     seconds = chains.compile_seconds + exploration.compile_seconds
-    return Sampled(draws, counts, plan, seconds, drawing, tuned.updates.name, tuned.remarks)
+    return Sampled(
+        draws,
+        counts,
+        plan,
+        seconds,
+        drawing,
+        tuned.updates.name,
+        tuned.remarks,
+        tuned.updates.schedule(plan.first).remedy,
+    )
 
 
 def _warm_up(
@@ -84,12 +108,14 @@ def _warm_up(
 
 
 def sample_first(
-    key: Key[Array, ""], recipe: Recipe, problem: Problem, plan: Plan, t: float, progress: Progress | None
+    key: Key[Array, ""], recipe: Recipe, problem: Problem, budget: Budget, t: float, progress: Progress | None
 ) -> Sampled:
     """Sample a problem without a window, from the prior of ``z``."""
+    tuning = tune(recipe, problem, np.zeros((0, problem.x.shape[1])))
+    plan = plan_of(budget, tuning.tuned.updates, first=True)
     windows = np.zeros((plan.chains, plan.warmup + plan.draws, 0, problem.x.shape[1]))
     z = np.full((plan.chains, len(recipe.model.names)), np.nan)
-    return sample(key, recipe, problem, plan, z, windows, t, progress)
+    return sample(key, tuning, problem, plan, z, windows, t, progress)
 
 
 def info_of(
@@ -107,7 +133,7 @@ def info_of(
     updates = {name: _update_info(slices) for name, slices in sampled.counts.items()}
     missing = sum(int(np.isnan(snapshot.y).sum()) for snapshot in snapshots)
     size = sum(snapshot.y.size for snapshot in snapshots)
-    warnings = [*sampled.remarks, *remarks(updates, found, plan.chains * plan.draws, missing, size)]
+    warnings = [*sampled.remarks, *remarks(updates, found, plan.chains * plan.draws, missing, size, sampled.remedy)]
     return Info(
         t=snapshots[-1].t,
         step=step,
@@ -142,11 +168,13 @@ def merge(values: np.ndarray) -> np.ndarray:
 
 def _check_start(chains: Chains, t: float) -> None:
     found = np.concatenate([np.asarray(position.log_likelihood)[None] for position in chains.positions])
-    if not np.isfinite(found).all():
-        what = "NaN or -inf" if np.all(found < 0) else "+inf"
+    bad = found[~np.isfinite(found)]
+    if len(bad):
+        what = "+inf" if np.all(bad > 0) else "NaN or -inf" if not np.any(bad > 0) else "NaN, -inf or +inf"
         raise SamplerError(
             f"likelihood returned {what} at the start of step t = {t}: none of {CANDIDATES} draws "
-            "from the prior gives the data a finite density; check the data, the likelihood's support and the priors"
+            f"from the prior gives the data a finite density, in {len(bad)} of {len(found)} chains; check the data, "
+            "the likelihood's support and the priors"
         )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from seqgp.chains.draw import info_of, merge, sample_first
-from seqgp.chains.plan import budget_of, plan_of
+from seqgp.chains.plan import budget_of
 from seqgp.full.stacked import FullState, check_snapshots, levels, stacked_problem
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
@@ -61,8 +61,7 @@ class FullSampler:
         snapshots = check_snapshots(self.model, snapshots)
         problem, sites = stacked_problem(self.model, snapshots)
         recipe = recipe_of(self.model, PaperCarry(), self._updates, problem)
-        plan = plan_of(self._budget, recipe.updates, first=True)
-        sampled = sample_first(key, recipe, problem, plan, snapshots[-1].t, progress)
+        sampled = sample_first(key, recipe, problem, self._budget, snapshots[-1].t, progress)
         z = merge(np.asarray(sampled.draws.z))
         latent = levels(self.model, snapshots, sites, merge(np.asarray(sampled.draws.sites)), z)
         parameters = self.model.natural(jnp.asarray(z))

@@ -14,9 +14,11 @@ from seqgp.latents.protocol import Latent, LatentChoice
 from seqgp.latents.sites import Window
 from seqgp.models.errors import SamplerError
 from seqgp.models.model import Model
+from seqgp.models.spatial import Covariance
 from seqgp.samplers.checks import lacking
 
 DENSE_UP_TO = 400  # points a snapshot, for "auto"
+KNOTS_UP_TO = 3  # columns of x: a grid of knots has that many axes
 
 
 class AskedFor(NamedTuple):
@@ -30,9 +32,9 @@ class AskedFor(NamedTuple):
             return self.latent.resolve(model.kernel, x), "asked for"
         return self.latent, "asked for"
 
-    def follow(self, model: Model, held: Latent, window: Window, x: np.ndarray) -> tuple[Latent, Window]:
-        """The representation of the next step, and the window in it: as they are."""
-        return held, window
+    def follow(self, model: Model, held: Latent, window: Window, x: np.ndarray) -> tuple[Latent, Window, str]:
+        """The representation of the next step, the window in it, and why: as they are."""
+        return held, window, "as before"
 
 
 class Automatic:
@@ -50,16 +52,23 @@ class Automatic:
             return Dense(), f"at most {DENSE_UP_TO} points, any inputs"
         if not model.likelihood.pointwise:
             return Dense(), "the likelihood sees all of the latent at once"
-        if not kernel.terms()[0][1].space.smooth or x.shape[1] > 3:
+        if x.shape[1] > KNOTS_UP_TO:
+            return Dense(), f"more than {KNOTS_UP_TO} columns of x: knots would be too many"
+        space = kernel.terms()[0][1].space
+        if isinstance(space, Covariance):
+            return Dense(), "a kernel of one's own may be rough; where it is smooth, Knots() is faster for many points"
+        if not space.smooth:
             return Dense(), "exact for a rough kernel; Knots(interpolation='cubic') is faster for many points"
         return Knots().resolve(kernel, x), f"a smooth kernel, and more than {DENSE_UP_TO} points"
 
-    def follow(self, model: Model, held: Latent, window: Window, x: np.ndarray) -> tuple[Latent, Window]:
+    def follow(self, model: Model, held: Latent, window: Window, x: np.ndarray) -> tuple[Latent, Window, str]:
         """From dense to a grid once all inputs of window and present are the same, and back when they change."""
         if isinstance(held, SharedGrid):
-            return (held if held.accepts(x) else Dense()), window
+            if held.accepts(x):
+                return held, window, "as before"
+            return Dense(), window, "the inputs have changed"
         if not isinstance(held, Dense) or len(model.kernel.terms()) > 1 or not _shares_inputs(window, x):
-            return held, window
+            return held, window, "as before"
         grid = Grid().resolve(model.kernel, x)
         order = np.argsort(grid.order)  # sites of the grid, in the order of the window
         known = np.asarray(window.mask.any(axis=1))
@@ -68,7 +77,7 @@ class Automatic:
             mask=np.repeat(known[:, None], len(x), axis=1),
             f=jnp.asarray(window.f)[:, :, : len(x)][:, :, order],
         )
-        return grid, trimmed
+        return grid, trimmed, "the inputs are those of the time before"
 
 
 def _shares_inputs(window: Window, x: np.ndarray) -> bool:

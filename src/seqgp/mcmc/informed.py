@@ -75,7 +75,9 @@ class Informed(eqx.Module):
 
     def schedule(self, first: bool) -> Schedule:
         """Tuned in stages before the initial sample, and with ``adapt`` before every step."""
-        return Schedule(warmup=200, thin=1, least=self.adapt, stages=STAGES if first or self.adapt else ())
+        remedy = "thin, warmup or draws" if first else "draws, or Informed(sweeps=…, adapt=…)"
+        stages = STAGES if first or self.adapt else ()
+        return Schedule(warmup=200, thin=1, least=self.adapt, stages=stages, remedy=remedy)
 
     def tune(self, target: Exploration) -> Tuned:
         """The surrogate at the most probable latent given the prior mean of ``z``; the ellipse is the prior's.

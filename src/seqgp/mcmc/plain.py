@@ -83,7 +83,8 @@ class Plain(eqx.Module):
 
     def schedule(self, first: bool) -> Schedule:
         """A long warm-up before the initial sample, at whose end the precision of surrogate data is found anew."""
-        return Schedule(warmup=500, thin=5, least=0, stages=(1.0,) if first else ())
+        remedy = "thin, warmup or draws" if first else "draws, or Plain(sweeps=…)"
+        return Schedule(warmup=500, thin=5, least=0, stages=(1.0,) if first else (), remedy=remedy)
 
     def tune(self, target: Exploration) -> Tuned:
         """The precision of surrogate data at the prior mean."""

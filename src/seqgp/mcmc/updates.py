@@ -92,6 +92,7 @@ class Schedule(NamedTuple):
     thin: int  # sweeps per draw of the initial sample
     least: int  # draws per chain before a later step, at least
     stages: tuple[float, ...]  # shares of the warm-up after each of which ``retune`` is called; none: never
+    remedy: str = "draws"  # which settings to raise where chains mix slowly: only such as these updates have
 
 
 class WarmUp(NamedTuple):

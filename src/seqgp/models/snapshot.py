@@ -25,7 +25,8 @@ class Snapshot(_Fields):
     Args:
         t: the time.
         x: the inputs where the latent is wanted, ``(N, D)``.
-        y: the data; NaN where missing. ``(N,)`` for the ready-made likelihoods; any shape for one's own.
+        y: the data; NaN where missing. ``(N,)`` for the ready-made likelihoods; any shape for one's own: whether it
+            fits can only be said with the model, so a sampler looks first of all.
         context: anything else that the likelihood needs, a tree of arrays (exposures, quotes, …).
     """
 

@@ -168,7 +168,9 @@ class CollapsedSampler:
         draws, counts, spent = self._draw(data, prior, ellipse, keys[-1], z, progress)
         drawing = time.perf_counter() - start - spent
         plan = Plan(self.chains, self.warmup, self.draws // self.chains, self.thin, 1, True)
-        return Sampled(draws, {"parameters": counts}, plan, seconds + spent, drawing, "collapsed", ())
+        return Sampled(
+            draws, {"parameters": counts}, plan, seconds + spent, drawing, "collapsed", (), "thin, warmup or draws"
+        )
 
     def _draw(self, data, prior, ellipse, keys, z, progress) -> tuple[Draws, SliceInfo, float]:
         per_chain = self.draws // self.chains

@@ -50,7 +50,8 @@ def check_snapshot(model: Model, snapshot: Snapshot) -> None:
     model.kernel.check_dimension(snapshot.x.shape[1])
     if model.likelihood.pointwise and snapshot.y.shape != (len(snapshot.x),):
         raise DataError(
-            f"Snapshot: y has shape {snapshot.y.shape}, expected ({len(snapshot.x)},), one value a row of x"
+            f"Snapshot: y has shape {snapshot.y.shape}, expected ({len(snapshot.x)},), one value a row of x, "
+            "NaN where it is missing"
         )
     found: list[Any] = []
 

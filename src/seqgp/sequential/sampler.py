@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Key
 
 from seqgp.chains.advance import Recipe
-from seqgp.chains.draw import Sampled, info_of, merge, sample, sample_first
+from seqgp.chains.draw import Sampled, info_of, merge, sample, sample_first, tune
 from seqgp.chains.plan import Plan, budget_of, plan_of
 from seqgp.latents.choice import choose_latent
 from seqgp.latents.protocol import Latent
@@ -84,9 +84,8 @@ class SequentialSampler:
         representation, why = self._latent.begin(self.model, snapshot.x)
         problem, sites = prepare.initial_problem(self.model, representation, snapshot)
         recipe = self._recipe(PaperCarry(), problem)
-        plan = plan_of(self._budget, recipe.updates, first=True)
-        sampled = sample_first(key, recipe, problem, plan, snapshot.t, progress)
-        windows = np.zeros((plan.chains * plan.draws, 0, len(sites.mask)))
+        sampled = sample_first(key, recipe, problem, self._budget, snapshot.t, progress)
+        windows = np.zeros((sampled.plan.chains * sampled.plan.draws, 0, len(sites.mask)))
         sampled, draws = _step_draws(self.model, PaperCarry(), sampled, sites.observe, windows)
         window = prepare.first_window(self.tau, snapshot.t, sites, draws.f[:, -1])
         state = self._state(snapshot, 1, draws, window, representation)
@@ -100,20 +99,24 @@ class SequentialSampler:
         check_step(self.model, self.tau, state, snapshot, self.fingerprint)
         start = time.perf_counter()
         key_shuffle, key_sample = jax.random.split(key)
-        representation, window = self._latent.follow(self.model, state.representation, state.window, snapshot.x)
+        representation, window, why = self._latent.follow(self.model, state.representation, state.window, snapshot.x)
         laid_out = representation.step_sites(snapshot.x, window, state.latent.shape[1], self.model.likelihood.pointwise)
         previous = _shuffled(key_shuffle, state._replace(window=laid_out.window))
         carried = self.carry.summarise(self.model, previous)
         problem = prepare.step_problem(self.model, representation, carried, laid_out, snapshot)
         recipe = self._recipe(self.carry, problem)
-        plan = plan_of(self._budget, recipe.updates, first=False)
-        windows, z = self._conditioning(previous, plan)
-        sampled = sample(key_sample, recipe, problem, plan, z, windows, snapshot.t, progress)
+        per_draw = np.asarray(self.carry.window_draws(self.model, previous))
+        if len(per_draw) != self.draws:
+            raise SamplerError(f"step: the state has {len(per_draw)} draws, but the sampler draws = {self.draws}")
+        tuning = tune(recipe, problem, per_draw.mean(axis=0))
+        plan = plan_of(self._budget, tuning.tuned.updates, first=False)
+        windows, z = self._conditioning(previous, per_draw, plan)
+        sampled = sample(key_sample, tuning, problem, plan, z, windows, snapshot.t, progress)
         kept = merge(np.asarray(windows)[:, plan.warmup :])
         sampled, draws = _step_draws(self.model, self.carry, sampled, laid_out.sites.observe, kept)
         moved = Window(problem.times[1:], problem.x[1:], problem.mask[1:], draws.f[:, 1:])
         after = self._state(snapshot, state.step + 1, draws, moved, representation)
-        return after, self._info(after, sampled, snapshot, start, "as before")
+        return after, self._info(after, sampled, snapshot, start, why)
 
     def _recipe(self, carry: WindowPrior, problem: Problem) -> Recipe:
         """What is compiled in; which updates ``"auto"`` means is found once."""
@@ -136,11 +139,10 @@ class SequentialSampler:
             extras=info.extras | carried | accuracy, warnings=(*info.warnings, *about_carry, *about_latent)
         )
 
-    def _conditioning(self, previous: SequentialState, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    def _conditioning(
+        self, previous: SequentialState, per_draw: np.ndarray, plan: Plan
+    ) -> tuple[np.ndarray, np.ndarray]:
         """What each draw of the chains conditions on, and where they start: warm-up takes the last ones first."""
-        per_draw = np.asarray(self.carry.window_draws(self.model, previous))
-        if len(per_draw) != plan.chains * plan.draws:
-            raise SamplerError(f"step: the state has {len(per_draw)} draws, but the sampler draws = {self.draws}")
         windows = per_draw.reshape(plan.chains, plan.draws, *per_draw.shape[1:])
         warm = windows[:, np.arange(-plan.warmup, 0) % plan.draws]
         z = np.asarray(previous.z).reshape(plan.chains, plan.draws, -1)[:, 0]
