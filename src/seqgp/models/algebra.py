@@ -106,10 +106,12 @@ class Combined(Kernel):
 
     parts: tuple[Kernel, ...]
 
-    def slots(self):  # noqa: D102
+    def slots(self):
+        """The parameters by name, each a number or a prior."""
         return {f"{i}.{name}": slot for i, part in enumerate(self.parts) for name, slot in part.slots().items()}
 
-    def prepare(self, x, other):  # noqa: D102
+    def prepare(self, x, other):
+        """What the covariance needs of the inputs, whatever the parameters."""
         return tuple(part.prepare(x, other) for part in self.parts)
 
     def matrices(self, prepared, parameters) -> list[Float[Array, "n m"]]:
@@ -119,18 +121,21 @@ class Combined(Kernel):
         ]
 
     @property
-    def stationary(self) -> bool:  # noqa: D102
+    def stationary(self) -> bool:
+        """Whether the covariance depends on differences of the inputs alone."""
         return all(part.stationary for part in self.parts)
 
     @property
-    def smooth(self) -> bool:  # noqa: D102
+    def smooth(self) -> bool:
+        """Whether functions are smooth enough to be interpolated from few knots."""
         return all(part.smooth for part in self.parts)
 
     def variances(self, parameters) -> list[Float[Array, ""]]:
         """The variance of each part."""
         return [part.variance(within(parameters, str(i))) for i, part in enumerate(self.parts)]
 
-    def check_dimension(self, dimension):  # noqa: D102
+    def check_dimension(self, dimension):
+        """Raise unless inputs of this dimension fit."""
         for part in self.parts:
             part.check_dimension(dimension)
 
@@ -138,23 +143,28 @@ class Combined(Kernel):
 class Sum(Combined):
     """``a + b + …``: the kernel of the sum of independent processes."""
 
-    def covariance(self, prepared, parameters):  # noqa: D102
+    def covariance(self, prepared, parameters):
+        """The covariance matrix, from what ``prepare`` gave and the parameters."""
         return functools.reduce(jnp.add, self.matrices(prepared, parameters))
 
-    def variance(self, parameters):  # noqa: D102
+    def variance(self, parameters):
+        """The covariance of a point with itself."""
         return functools.reduce(jnp.add, self.variances(parameters))
 
 
 class Times(Combined):
     """``a * b * …``: a cycle whose shape drifts is ``Periodic(…) * Matern52(…)``."""
 
-    def covariance(self, prepared, parameters):  # noqa: D102
+    def covariance(self, prepared, parameters):
+        """The covariance matrix, from what ``prepare`` gave and the parameters."""
         return functools.reduce(jnp.multiply, self.matrices(prepared, parameters))
 
-    def variance(self, parameters):  # noqa: D102
+    def variance(self, parameters):
+        """The covariance of a point with itself."""
         return functools.reduce(jnp.multiply, self.variances(parameters))
 
-    def along(self, axis, dimension):  # noqa: D102
+    def along(self, axis, dimension):
+        """The factor along one axis where the kernel is a product over axes, else None."""
         found = [part.along(axis, dimension) for part in self.parts]
         if any(one is None for one in found):
             return None
@@ -175,27 +185,34 @@ class Constant(Kernel):
     def __init__(self, scale: Slot = 1.0):
         self.scale = positive_slot(scale, "Constant: scale")
 
-    def slots(self):  # noqa: D102
+    def slots(self):
+        """The parameters by name, each a number or a prior."""
         return {"scale": self.scale}
 
-    def prepare(self, x, other):  # noqa: D102
+    def prepare(self, x, other):
+        """What the covariance needs of the inputs, whatever the parameters."""
         return jnp.ones((x.shape[0], other.shape[0]))
 
-    def covariance(self, prepared, parameters):  # noqa: D102
+    def covariance(self, prepared, parameters):
+        """The covariance matrix, from what ``prepare`` gave and the parameters."""
         return parameters["scale"] ** 2 * prepared
 
     @property
-    def stationary(self) -> bool:  # noqa: D102
+    def stationary(self) -> bool:
+        """Whether the covariance depends on differences of the inputs alone."""
         return True
 
     @property
-    def smooth(self) -> bool:  # noqa: D102
+    def smooth(self) -> bool:
+        """Whether functions are smooth enough to be interpolated from few knots."""
         return True
 
-    def variance(self, parameters):  # noqa: D102
+    def variance(self, parameters):
+        """The covariance of a point with itself."""
         return parameters["scale"] ** 2
 
-    def along(self, axis, dimension):  # noqa: D102
+    def along(self, axis, dimension):
+        """The factor along one axis where the kernel is a product over axes, else None."""
         if axis == 0:
             return Constant(1.0), lambda parameters: parameters
         return Constant(1.0), lambda parameters: {"scale": jnp.ones_like(parameters["scale"])}
@@ -209,19 +226,24 @@ class WhiteNoise(Kernel):
     def __init__(self, scale: Slot = 1.0):
         self.scale = positive_slot(scale, "WhiteNoise: scale")
 
-    def slots(self):  # noqa: D102
+    def slots(self):
+        """The parameters by name, each a number or a prior."""
         return {"scale": self.scale}
 
-    def prepare(self, x, other):  # noqa: D102
+    def prepare(self, x, other):
+        """What the covariance needs of the inputs, whatever the parameters."""
         same = jnp.asarray(x)[:, None, :] == jnp.asarray(other)[None, :, :]
         return same.all(axis=-1).astype(float)
 
-    def covariance(self, prepared, parameters):  # noqa: D102
+    def covariance(self, prepared, parameters):
+        """The covariance matrix, from what ``prepare`` gave and the parameters."""
         return parameters["scale"] ** 2 * prepared
 
     @property
-    def stationary(self) -> bool:  # noqa: D102
+    def stationary(self) -> bool:
+        """Whether the covariance depends on differences of the inputs alone."""
         return True
 
-    def variance(self, parameters):  # noqa: D102
+    def variance(self, parameters):
+        """The covariance of a point with itself."""
         return parameters["scale"] ** 2

@@ -95,29 +95,36 @@ class Gaussian(Likelihood):
         check_positive(self.priors["noise"], "Gaussian: noise")
 
     @property
-    def conjugate(self) -> bool:  # noqa: D102
+    def conjugate(self) -> bool:
+        """Whether the latent can be integrated out exactly: yes."""
         return True
 
     @property
-    def quadratic(self) -> bool:  # noqa: D102
+    def quadratic(self) -> bool:
+        """Whether the log likelihood is quadratic in the latent: yes."""
         return True
 
-    def noise(self, context: Any, parameters: dict[str, Any]) -> Array:  # noqa: D102
+    def noise(self, context: Any, parameters: dict[str, Any]) -> Array:
+        """The standard deviation of the noise."""
         return parameters["noise"]
 
-    def log_precision(self, parameters: dict[str, Any]) -> Array:  # noqa: D102
+    def log_precision(self, parameters: dict[str, Any]) -> Array:
+        """``−2 log noise``."""
         return -2.0 * jnp.log(parameters["noise"])
 
-    def exact_surrogate(self, y, missing, context):  # noqa: D102
+    def exact_surrogate(self, y, missing, context):
+        """``(F, b)`` of ``−½ u'FF'u + b'u`` at unit noise."""
         ones = jnp.where(missing, 0.0, jnp.ones_like(y))
         return ones, ones * y
 
-    def sums(self, weights: np.ndarray, y: np.ndarray, missing: np.ndarray, context: Any):  # noqa: D102
+    def sums(self, weights: np.ndarray, y: np.ndarray, missing: np.ndarray, context: Any):
+        """The data summed up as the sites see them: sufficient statistics."""
         w, values = weights[~missing], y[~missing]
         parts = (len(values), w.T @ w, w.T @ values, w.sum(0), values.sum(), values @ values)
         return GaussianSums(*(np.asarray(part, dtype=float) for part in parts))
 
-    def on_planes(self, level, columns, y, missing, context, parameters) -> Plane:  # noqa: D102
+    def on_planes(self, level, columns, y, missing, context, parameters) -> Plane:
+        """The log likelihood on planes, from a few inner products."""
         residual = jnp.where(missing, 0.0, y - level)
         seen = jnp.where(missing[:, None], 0.0, columns)
         squares = Squares(residual @ residual, residual @ seen, seen.T @ seen)

@@ -132,7 +132,8 @@ class Separable(LatentKernel):
         slots |= {f"space.{name}": slot for name, slot in self.space.slots().items()}
         return slots | {"scale": self.scale}
 
-    def terms(self) -> tuple[tuple[str, Separable], ...]:  # noqa: D102
+    def terms(self) -> tuple[tuple[str, Separable], ...]:
+        """The separable terms, each with the prefix of its parameters."""
         return (("", self),)
 
     def combined(self, of_time: Any, of_space: Any, parameters: Parameters) -> Float[Array, "n n"]:
@@ -165,10 +166,12 @@ class SeparableSum(LatentKernel):
             found += [term for _, term in part.terms()]
         self.parts = tuple(found)
 
-    def terms(self) -> tuple[tuple[str, Separable], ...]:  # noqa: D102
+    def terms(self) -> tuple[tuple[str, Separable], ...]:
+        """The separable terms, each with the prefix of its parameters."""
         return tuple((f"{i}.", part) for i, part in enumerate(self.parts))
 
-    def slots(self) -> dict[str, Slot]:  # noqa: D102
+    def slots(self) -> dict[str, Slot]:
+        """The parameters by name, each a number or a prior."""
         return {f"{prefix}{name}": slot for prefix, term in self.terms() for name, slot in term.slots().items()}
 
     def __add__(self, other: Any) -> SeparableSum:

@@ -56,7 +56,8 @@ class ScaledSigmoid(Prior):
         if not self.scale > 0:
             raise ModelError(f"ScaledSigmoid: scale = {self.scale} is not positive")
 
-    def value(self, z):  # noqa: D102
+    def value(self, z):
+        """The parameter in natural units at ``z``."""
         return self.low + (self.high - self.low) * jax.nn.sigmoid(z)
 
 
@@ -81,7 +82,8 @@ class Through(Prior):
         """The standard deviation of the underlying ``z``."""
         return self.prior.scale
 
-    def value(self, z):  # noqa: D102
+    def value(self, z):
+        """The parameter in natural units at ``z``."""
         return self.function(self.prior.value(z))
 
 
@@ -108,7 +110,8 @@ class FromDistribution(Prior):
         z = np.linspace(-self.reach, self.reach, self.nodes)
         self.height, self.slope = _tabulate(distribution, z)
 
-    def value(self, z):  # noqa: D102
+    def value(self, z):
+        """The parameter in natural units at ``z``."""
         step = 2 * self.reach / (self.nodes - 1)
         inside = jnp.clip(z, -self.reach, self.reach)
         cell = jnp.clip(((inside + self.reach) / step).astype(int), 0, self.nodes - 2)

@@ -29,13 +29,16 @@ class Covariance(Kernel):
         self.function = function
         self.priors = {name: as_slot(value, f"Covariance: {name}") for name, value in priors.items()}
 
-    def slots(self):  # noqa: D102
+    def slots(self):
+        """The parameters by name, each a number or a prior."""
         return dict(self.priors)
 
-    def prepare(self, x, other):  # noqa: D102
+    def prepare(self, x, other):
+        """What the covariance needs of the inputs, whatever the parameters."""
         return x, other
 
-    def covariance(self, prepared, parameters):  # noqa: D102
+    def covariance(self, prepared, parameters):
+        """The covariance matrix, from what ``prepare`` gave and the parameters."""
         x, other = prepared
 
         def one(a, b):
@@ -58,36 +61,44 @@ class Product(Kernel):
                 raise ModelError(f"Product: factor {i} has several lengthscales, expected one")
             factor.check_dimension(1)
 
-    def slots(self):  # noqa: D102
+    def slots(self):
+        """The parameters by name, each a number or a prior."""
         return {f"{i}.{name}": slot for i, factor in enumerate(self.factors) for name, slot in factor.slots().items()}
 
-    def prepare(self, x, other):  # noqa: D102
+    def prepare(self, x, other):
+        """What the covariance needs of the inputs, whatever the parameters."""
         return tuple(f.prepare(x[:, i, None], other[:, i, None]) for i, f in enumerate(self.factors))
 
-    def covariance(self, prepared, parameters):  # noqa: D102
+    def covariance(self, prepared, parameters):
+        """The covariance matrix, from what ``prepare`` gave and the parameters."""
         terms = [
             factor.covariance(part, within(parameters, str(i)))
             for i, (factor, part) in enumerate(zip(self.factors, prepared))
         ]
         return functools.reduce(jnp.multiply, terms)
 
-    def check_dimension(self, dimension):  # noqa: D102
+    def check_dimension(self, dimension):
+        """Raise unless inputs of this dimension fit."""
         if len(self.factors) != dimension:
             raise ModelError(f"Product has {len(self.factors)} factors, but x has {dimension} columns")
 
     @property
-    def stationary(self) -> bool:  # noqa: D102
+    def stationary(self) -> bool:
+        """Whether the covariance depends on differences of the inputs alone."""
         return True
 
     @property
-    def smooth(self) -> bool:  # noqa: D102
+    def smooth(self) -> bool:
+        """Whether functions are smooth enough to be interpolated from few knots."""
         return all(factor.smooth for factor in self.factors)
 
-    def variance(self, parameters):  # noqa: D102
+    def variance(self, parameters):
+        """The covariance of a point with itself."""
         parts = [factor.variance(within(parameters, str(i))) for i, factor in enumerate(self.factors)]
         return functools.reduce(jnp.multiply, parts)
 
-    def along(self, axis, dimension):  # noqa: D102
+    def along(self, axis, dimension):
+        """The factor along one axis where the kernel is a product over axes, else None."""
         return self.factors[axis], lambda parameters: within(parameters, str(axis))
 
 
@@ -114,22 +125,27 @@ class LinearKernel(Kernel):
         if any(isinstance(entry, Prior) for entry in self.centre):
             raise ModelError("LinearKernel: centre takes numbers; an unknown height is seqgp.Constant(scale)")
 
-    def slots(self):  # noqa: D102
+    def slots(self):
+        """The parameters by name, each a number or a prior."""
         return {"scale": self.scale}
 
-    def prepare(self, x, other):  # noqa: D102
+    def prepare(self, x, other):
+        """What the covariance needs of the inputs, whatever the parameters."""
         centre = jnp.asarray(self.centre)[None, :]
         return (x - centre).T[:, :, None] * (other - centre).T[:, None, :]
 
-    def covariance(self, prepared, parameters):  # noqa: D102
+    def covariance(self, prepared, parameters):
+        """The covariance matrix, from what ``prepare`` gave and the parameters."""
         variance = jnp.broadcast_to(parameters["scale"] ** 2, prepared.shape[:1])
         return functools.reduce(jnp.add, [variance[d] * prepared[d] for d in range(prepared.shape[0])])
 
     @property
-    def smooth(self) -> bool:  # noqa: D102
+    def smooth(self) -> bool:
+        """Whether functions are smooth enough to be interpolated from few knots."""
         return True
 
-    def check_dimension(self, dimension):  # noqa: D102
+    def check_dimension(self, dimension):
+        """Raise unless inputs of this dimension fit."""
         for what, given in (("scales", self.scale), ("centres", self.centre)):
             if isinstance(given, tuple) and len(given) not in (1, dimension):
                 raise ModelError(
@@ -156,26 +172,32 @@ class Rotated(Kernel):
         self.kernel = kernel
         self.angle = as_entry(angle, "Rotated: angle")
 
-    def slots(self):  # noqa: D102
+    def slots(self):
+        """The parameters by name, each a number or a prior."""
         return self.kernel.slots() | {"angle": self.angle}
 
-    def prepare(self, x, other):  # noqa: D102
+    def prepare(self, x, other):
+        """What the covariance needs of the inputs, whatever the parameters."""
         return x.T[:, :, None] - other.T[:, None, :]
 
-    def covariance(self, prepared, parameters):  # noqa: D102
+    def covariance(self, prepared, parameters):
+        """The covariance matrix, from what ``prepare`` gave and the parameters."""
         cos, sin = jnp.cos(parameters["angle"]), jnp.sin(parameters["angle"])
         along, across = cos * prepared[0] + sin * prepared[1], cos * prepared[1] - sin * prepared[0]
         return self.kernel.covariance(jnp.stack([along**2, across**2]), parameters)
 
     @property
-    def stationary(self) -> bool:  # noqa: D102
+    def stationary(self) -> bool:
+        """Whether the covariance depends on differences of the inputs alone."""
         return True
 
     @property
-    def smooth(self) -> bool:  # noqa: D102
+    def smooth(self) -> bool:
+        """Whether functions are smooth enough to be interpolated from few knots."""
         return self.kernel.smooth
 
-    def check_dimension(self, dimension):  # noqa: D102
+    def check_dimension(self, dimension):
+        """Raise unless inputs of this dimension fit."""
         if dimension != 2:
             raise ModelError(f"Rotated turns two columns, but x has {dimension}")
 
@@ -202,10 +224,12 @@ class GreatCircle(Kernel):
             raise ModelError(f"GreatCircle: radius = {radius} is not positive")
         self.kernel, self.radius = kernel, float(radius)
 
-    def slots(self):  # noqa: D102
+    def slots(self):
+        """The parameters by name, each a number or a prior."""
         return self.kernel.slots()
 
-    def prepare(self, x, other):  # noqa: D102
+    def prepare(self, x, other):
+        """What the covariance needs of the inputs, whatever the parameters."""
         difference = _on_sphere(x).T[:, :, None] - _on_sphere(other).T[:, None, :]
         chord = jnp.sum(jnp.square(difference), axis=0)  # on the unit sphere, squared
         if isinstance(self.kernel, Matern12):
@@ -213,14 +237,17 @@ class GreatCircle(Kernel):
             chord = jnp.square(2.0 * jnp.arcsin(half))
         return self.radius**2 * chord[None]
 
-    def covariance(self, prepared, parameters):  # noqa: D102
+    def covariance(self, prepared, parameters):
+        """The covariance matrix, from what ``prepare`` gave and the parameters."""
         return self.kernel.covariance(prepared, parameters)
 
     @property
-    def smooth(self) -> bool:  # noqa: D102
+    def smooth(self) -> bool:
+        """Whether functions are smooth enough to be interpolated from few knots."""
         return self.kernel.smooth
 
-    def check_dimension(self, dimension):  # noqa: D102
+    def check_dimension(self, dimension):
+        """Raise unless inputs of this dimension fit."""
         if dimension != 2:
             raise ModelError(f"GreatCircle takes longitude and latitude, but x has {dimension} columns")
 

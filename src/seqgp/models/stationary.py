@@ -22,26 +22,31 @@ class Stationary(Kernel):
         self.lengthscale = as_slot(lengthscale, f"{type(self).__name__}: lengthscale")
         check_positive(self.lengthscale, f"{type(self).__name__}: lengthscale")
 
-    def slots(self):  # noqa: D102
+    def slots(self):
+        """The parameters by name, each a number or a prior."""
         return {"lengthscale": self.lengthscale}
 
-    def prepare(self, x, other):  # noqa: D102
+    def prepare(self, x, other):
+        """What the covariance needs of the inputs, whatever the parameters."""
         return jnp.square(x.T[:, :, None] - other.T[:, None, :])
 
-    def covariance(self, prepared, parameters):  # noqa: D102
+    def covariance(self, prepared, parameters):
+        """The covariance matrix, from what ``prepare`` gave and the parameters."""
         inverse = jnp.broadcast_to(parameters["lengthscale"] ** -2.0, prepared.shape[:1])
         squared = functools.reduce(jnp.add, [inverse[d] * prepared[d] for d in range(prepared.shape[0])])
         return self.profile(squared, parameters)
 
     @property
-    def stationary(self) -> bool:  # noqa: D102
+    def stationary(self) -> bool:
+        """Whether the covariance depends on differences of the inputs alone."""
         return True
 
     @abc.abstractmethod
     def profile(self, squared: Float[Array, "n m"], parameters: Parameters) -> Float[Array, "n m"]:
         """The covariance as a function of the squared scaled distance."""
 
-    def check_dimension(self, dimension):  # noqa: D102
+    def check_dimension(self, dimension):
+        """Raise unless inputs of this dimension fit."""
         if isinstance(self.lengthscale, tuple) and len(self.lengthscale) != dimension:
             raise ModelError(
                 f"{type(self).__name__} has {len(self.lengthscale)} lengthscales, but x has {dimension} columns: "
@@ -59,13 +64,16 @@ class SquaredExponential(Stationary):
     """``exp(−r²/2)``: infinitely smooth; a product over dimensions."""
 
     @property
-    def smooth(self) -> bool:  # noqa: D102
+    def smooth(self) -> bool:
+        """Whether functions are smooth enough to be interpolated from few knots."""
         return True
 
-    def profile(self, squared, parameters):  # noqa: D102
+    def profile(self, squared, parameters):
+        """The correlation as a function of the squared scaled distance."""
         return jnp.exp(-0.5 * squared)
 
-    def along(self, axis, dimension):  # noqa: D102
+    def along(self, axis, dimension):
+        """The factor along one axis where the kernel is a product over axes, else None."""
         shared = not isinstance(self.lengthscale, tuple)
 
         def choose(parameters: Parameters) -> Parameters:
@@ -77,14 +85,16 @@ class SquaredExponential(Stationary):
 class Matern12(Stationary):
     """``exp(−r)``: continuous, nowhere differentiable; Markov in one dimension."""
 
-    def profile(self, squared, parameters):  # noqa: D102
+    def profile(self, squared, parameters):
+        """The correlation as a function of the squared scaled distance."""
         return jnp.exp(-_distance(squared))
 
 
 class Matern32(Stationary):
     """``(1 + √3 r) exp(−√3 r)``: once differentiable."""
 
-    def profile(self, squared, parameters):  # noqa: D102
+    def profile(self, squared, parameters):
+        """The correlation as a function of the squared scaled distance."""
         r = 3**0.5 * _distance(squared)
         return (1 + r) * jnp.exp(-r)
 
@@ -93,10 +103,12 @@ class Matern52(Stationary):
     """``(1 + √5 r + 5r²/3) exp(−√5 r)``: twice differentiable."""
 
     @property
-    def smooth(self) -> bool:  # noqa: D102
+    def smooth(self) -> bool:
+        """Whether functions are smooth enough to be interpolated from few knots."""
         return True
 
-    def profile(self, squared, parameters):  # noqa: D102
+    def profile(self, squared, parameters):
+        """The correlation as a function of the squared scaled distance."""
         r = 5**0.5 * _distance(squared)
         return (1 + r + r**2 / 3) * jnp.exp(-r)
 
@@ -111,14 +123,17 @@ class RationalQuadratic(Stationary):
         self.alpha = as_slot(alpha, "RationalQuadratic: alpha")
         check_positive(self.alpha, "RationalQuadratic: alpha")
 
-    def slots(self):  # noqa: D102
+    def slots(self):
+        """The parameters by name, each a number or a prior."""
         return {"lengthscale": self.lengthscale, "alpha": self.alpha}
 
     @property
-    def smooth(self) -> bool:  # noqa: D102
+    def smooth(self) -> bool:
+        """Whether functions are smooth enough to be interpolated from few knots."""
         return True
 
-    def profile(self, squared, parameters):  # noqa: D102
+    def profile(self, squared, parameters):
+        """The correlation as a function of the squared scaled distance."""
         alpha = parameters["alpha"]
         return jnp.exp(-alpha * jnp.log1p(0.5 * squared / alpha))
 
@@ -141,25 +156,31 @@ class Periodic(Kernel):
         self.lengthscale = positive_slot(lengthscale, "Periodic: lengthscale")
         self.period = positive_slot(period, "Periodic: period")
 
-    def slots(self):  # noqa: D102
+    def slots(self):
+        """The parameters by name, each a number or a prior."""
         return {"lengthscale": self.lengthscale, "period": self.period}
 
-    def prepare(self, x, other):  # noqa: D102
+    def prepare(self, x, other):
+        """What the covariance needs of the inputs, whatever the parameters."""
         return x[:, 0, None] - other[None, :, 0]
 
-    def covariance(self, prepared, parameters):  # noqa: D102
+    def covariance(self, prepared, parameters):
+        """The covariance matrix, from what ``prepare`` gave and the parameters."""
         wave = jnp.sin(jnp.pi * prepared / parameters["period"]) / parameters["lengthscale"]
         return jnp.exp(-2.0 * jnp.square(wave))
 
     @property
-    def stationary(self) -> bool:  # noqa: D102
+    def stationary(self) -> bool:
+        """Whether the covariance depends on differences of the inputs alone."""
         return True
 
     @property
-    def smooth(self) -> bool:  # noqa: D102
+    def smooth(self) -> bool:
+        """Whether functions are smooth enough to be interpolated from few knots."""
         return True
 
-    def check_dimension(self, dimension):  # noqa: D102
+    def check_dimension(self, dimension):
+        """Raise unless inputs of this dimension fit."""
         if dimension != 1:
             raise ModelError(
                 f"Periodic takes one dimension, but x has {dimension} columns: in space use "
