@@ -19,14 +19,14 @@ from seqgp.sequential.conditioning import Conditioning, conditioning_of
 class SequentialState(NamedTuple):
     """Draws of the posterior after a snapshot, and what the next step needs of them."""
 
-    t: float
-    step: int
-    latent: Float[Array, "draws N"]
-    parameters: dict[str, Array]
-    z: Float[Array, "draws d"]
-    window: Window
-    representation: Latent
-    fingerprint: str
+    t: float  # the time of the snapshot
+    step: int  # its number, from 1
+    latent: Float[Array, "draws N"]  # f_t + mean at the inputs of the snapshot: what the likelihood sees
+    parameters: dict[str, Array]  # the inferred ones in natural units, (draws,) or (draws, entries)
+    z: Float[Array, "draws d"]  # the same as standard-form Gaussians
+    window: Window  # the last tau times, this one included, with the zero-mean latent there
+    representation: Latent  # how the latent is represented
+    fingerprint: str  # of the model
 
     @property
     def draws(self) -> int:
