@@ -5,6 +5,7 @@ from seqgp.full.stacked import FullState
 from seqgp.reference.collapsed import CollapsedSampler
 from seqgp.reference.kalman import Filtered, kalman_filter, kalman_smoother
 from seqgp.reference.marginal import Moments, gaussian_posterior, predictive_log_score
+from seqgp.reference.online import OnlinePosterior, online_posterior
 from seqgp.reference.quadrature import Quadrature, latent_moments, quadrature
 from seqgp.reference.recursion import ScalarTarget, scalar_target, sequential_target
 
@@ -14,12 +15,14 @@ __all__ = [
     "FullSampler",
     "FullState",
     "Moments",
+    "OnlinePosterior",
     "Quadrature",
     "ScalarTarget",
     "gaussian_posterior",
     "kalman_filter",
     "kalman_smoother",
     "latent_moments",
+    "online_posterior",
     "predictive_log_score",
     "quadrature",
     "scalar_target",

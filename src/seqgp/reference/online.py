@@ -1,0 +1,200 @@
+"""The exact posterior after the last of many snapshots, for Gaussian data: what an online sampler should have found.
+
+The latent is integrated out by :mod:`seqgp.reference.conditional`; the parameters are left, and importance sampling
+does those: a mixture of Student's t distributions, refitted until most of its points count (Cappé et al. 2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from scipy.linalg import solve_triangular
+from scipy.optimize import minimize
+from scipy.special import gammaln, logsumexp
+from scipy.stats import norm
+
+from seqgp.full.stacked import check_snapshots
+from seqgp.models.errors import SamplerError
+from seqgp.models.model import Model
+from seqgp.models.snapshot import Snapshot
+from seqgp.reference.conditional import Conditional, conditional
+from seqgp.reference.marginal import require_gaussian
+
+FREEDOM = 6.0  # degrees of freedom of the proposals
+PARTS = 3  # of the mixture
+ROUNDS = 20  # of refitting, at most
+PIECES = 4  # of the final points; each round of refitting has one
+STARTS = 3  # of the search for the mode
+
+
+class OnlinePosterior(NamedTuple):
+    """The posterior of the parameters and of the level at the last time, given all data."""
+
+    names: tuple[str, ...]
+    mean: Float[np.ndarray, " d"]  # of z
+    sd: Float[np.ndarray, " d"]
+    z: Float[np.ndarray, "points d"]
+    weights: Float[np.ndarray, " points"]  # sum to one
+    log_evidence: float
+    log_evidence_se: float
+    level_mean: Float[np.ndarray, " n"]  # at the last snapshot's inputs
+    level_variance: Float[np.ndarray, " n"]
+    effective: float  # number of points
+    path: str  # how the latent was integrated out
+
+
+def online_posterior(
+    model: Model, snapshots: Sequence[Snapshot], seed: int = 0, points: int = 4000, least: float = 0.5
+) -> OnlinePosterior:
+    """The exact posterior after the last snapshot.
+
+    Args:
+        model: a Gaussian likelihood with one noise level; any kernel.
+        snapshots: the data, in the order of time; NaN where missing.
+        seed: of the importance sampling.
+        points: how many values of ``z`` the result is made of.
+        least: the share of the points that must be effective.
+    """
+    require_gaussian(model, "online_posterior")
+    snapshots = check_snapshots(model, snapshots)
+    path = conditional(model, snapshots)
+    mean, spread = model.prior_of_z()
+    sd = np.sqrt(np.diag(spread))
+    few = -(-points // PIECES)
+    points = few * PIECES
+    run = jax.jit(lambda z: jax.lax.map(path.given, z, batch_size=path.batch))
+
+    def log_density(z: np.ndarray) -> tuple[np.ndarray, Conditional]:
+        pieces = [run(jnp.asarray(piece)) for piece in np.split(z, len(z) // few)]  # compiled for one size
+        found = Conditional(*(np.concatenate(parts) for parts in zip(*pieces)))
+        height = np.asarray(found.log_likelihood) + norm.logpdf(z, mean, sd).sum(axis=1)
+        return np.where(np.isnan(height), -np.inf, height), found
+
+    rng = np.random.default_rng(seed)
+    proposal = _spread_out(rng, *_mode(path.given, mean, sd, rng))
+    for _ in range(ROUNDS):
+        z = proposal.points(rng, few)
+        log_weights = log_density(z)[0] - proposal.log_density(z)
+        enough = _effective(log_weights) > 1.1 * least * few
+        proposal = proposal.refitted(z, np.exp(log_weights - logsumexp(log_weights)))
+        if enough:
+            z = proposal.points(rng, points)
+            height, found = log_density(z)
+            log_weights = height - proposal.log_density(z)
+            if _effective(log_weights) > least * points:
+                return _summary(model, path.name, z, log_weights, found)
+    raise SamplerError(
+        f"online_posterior: after {ROUNDS} rounds {_effective(log_weights):.0f} of {len(z)} points are effective; "
+        "lower least, or use seqgp.reference.CollapsedSampler"
+    )
+
+
+def _summary(model: Model, path: str, z: np.ndarray, log_weights: np.ndarray, found: Conditional) -> OnlinePosterior:
+    total = logsumexp(log_weights)
+    weights, effective = np.exp(log_weights - total), _effective(log_weights)
+    good = weights > 0
+    mean, weight = weights @ z, weights[good]
+    levels, variances = np.asarray(found.mean)[good], np.asarray(found.variance)[good]
+    level = weight @ levels
+    return OnlinePosterior(
+        names=tuple(model.names),
+        mean=mean,
+        sd=np.sqrt(weights @ (z - mean) ** 2),
+        z=z,
+        weights=weights,
+        log_evidence=float(total - np.log(len(z))),
+        log_evidence_se=float(np.sqrt((len(z) / effective - 1) / len(z))),
+        level_mean=level,
+        level_variance=weight @ (variances + (levels - level) ** 2),
+        effective=effective,
+        path=path,
+    )
+
+
+def _effective(log_weights: np.ndarray) -> float:
+    return float(np.exp(2 * logsumexp(log_weights) - logsumexp(2 * log_weights)))
+
+
+class _Mixture(NamedTuple):
+    """Student's t distributions with shares."""
+
+    shares: Float[np.ndarray, " k"]
+    means: Float[np.ndarray, "k d"]
+    roots: Float[np.ndarray, "k d d"]
+
+    def points(self, rng: np.random.Generator, count: int) -> Float[np.ndarray, "count d"]:
+        """Independent draws."""
+        part = rng.choice(len(self.shares), size=count, p=self.shares)
+        white = rng.standard_normal((count, self.means.shape[1]))
+        scale = np.sqrt(rng.chisquare(FREEDOM, count) / FREEDOM)
+        return self.means[part] + np.einsum("nij,nj->ni", self.roots[part], white) / scale[:, None]
+
+    def squares(self, z: np.ndarray) -> Float[np.ndarray, "k count"]:
+        """Squared distances from each centre, in its own units."""
+        white = [solve_triangular(root, (z - mean).T, lower=True) for root, mean in zip(self.roots, self.means)]
+        return np.array([(part**2).sum(axis=0) for part in white])
+
+    def log_parts(self, z: np.ndarray) -> Float[np.ndarray, "k count"]:
+        """Log share times density of each part."""
+        d = self.means.shape[1]
+        constant = gammaln((FREEDOM + d) / 2) - gammaln(FREEDOM / 2) - 0.5 * d * np.log(FREEDOM * np.pi)
+        volumes = np.log(np.diagonal(self.roots, axis1=1, axis2=2)).sum(axis=1)
+        heights = constant - 0.5 * (FREEDOM + d) * np.log1p(self.squares(z) / FREEDOM)
+        return heights + (np.log(self.shares) - volumes)[:, None]
+
+    def log_density(self, z: np.ndarray) -> Float[np.ndarray, " count"]:
+        """Of the whole."""
+        return np.asarray(logsumexp(self.log_parts(z), axis=0))
+
+    def refitted(self, z: np.ndarray, weights: np.ndarray) -> _Mixture:
+        """One step of the EM algorithm towards the weighted points."""
+        d = self.means.shape[1]
+        parts = self.log_parts(z)
+        belongs = np.exp(parts - logsumexp(parts, axis=0)) * weights
+        shares = np.maximum(belongs.sum(axis=1), 0.02)
+        near = belongs * (FREEDOM + d) / (FREEDOM + self.squares(z))
+        means, roots = [], []
+        for k in range(len(shares)):
+            mean = near[k] @ z / max(near[k].sum(), 1e-300)
+            covariance = (near[k][:, None] * (z - mean)).T @ (z - mean) / max(belongs[k].sum(), 1e-300)
+            few = 1 / np.sum((belongs[k] / max(belongs[k].sum(), 1e-300)) ** 2) < 5 * d
+            means.append(self.means[k] if few else mean)
+            roots.append(self.roots[k] if few else np.linalg.cholesky(covariance))
+        return _Mixture(shares / shares.sum(), np.array(means), np.array(roots))
+
+
+def _spread_out(rng: np.random.Generator, mode: np.ndarray, root: np.ndarray) -> _Mixture:
+    """A mixture about the mode, wider than the curvature says, with centres apart."""
+    means = mode + 0.5 * rng.standard_normal((PARTS, len(mode))) @ root.T
+    return _Mixture(np.full(PARTS, 1 / PARTS), means, np.repeat(1.3 * root[None], PARTS, axis=0))
+
+
+def _mode(
+    given: Callable[..., Conditional], mean: np.ndarray, sd: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """The mode, from several starts, and the root of the inverse curvature there."""
+
+    def negative(z):
+        prior = 0.5 * jnp.sum(((z - jnp.asarray(mean)) / jnp.asarray(sd)) ** 2)
+        return prior - given(z).log_likelihood
+
+    run = jax.jit(jax.value_and_grad(negative))
+
+    def objective(z):
+        height, slope = run(jnp.asarray(z))
+        good = np.isfinite(height) and np.isfinite(np.asarray(slope)).all()
+        return (float(height), np.asarray(slope)) if good else (1e30, np.zeros_like(z))
+
+    starts = [mean, *(mean + sd * rng.standard_normal((STARTS - 1, len(mean))))]
+    found = [minimize(objective, z, jac=True, method="L-BFGS-B") for z in starts]
+    mode = min(found, key=lambda one: one.fun).x
+    step = 1e-3 * sd  # differences of the slope: compiling second derivatives takes longer than this
+    rows = [(objective(mode + e)[1] - objective(mode - e)[1]) / (2 * h) for e, h in zip(np.diag(step), step)]
+    values, vectors = np.linalg.eigh(0.5 * (np.array(rows) + np.array(rows).T))
+    widths = 1 / np.sqrt(np.maximum(values, 1 / sd.max() ** 2))
+    return mode, np.linalg.cholesky((vectors * widths**2) @ vectors.T)
