@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 LATENT ?= knots
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test lint unit browser kill calibrate accuracy bench wheel docs clean
+.PHONY: torture help env demo test lint unit browser kill calibrate accuracy bench wheel docs clean
 
 help:  ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,6 +40,10 @@ browser:  # for the tests of the report; without it they are skipped
 
 kill: $(VENV)/ready  ## kill a run 30 times at random, resume it, and compare the draws bit for bit
 	SEQGP_KILLS=30 $(BIN)/python -m pytest -s tests/io/test_kill.py
+
+TORTURE ?= 20
+torture: $(VENV)/ready  ## kills, stops, bit flips, a full disk: what was tried and what held (TORTURE=1 for a short form)
+	$(BIN)/python -m experiments.torture --size $(TORTURE)
 
 calibrate: $(VENV)/ready  ## simulation-based calibration at full length, up to an hour: docs/calibration.md
 	$(BIN)/python -m experiments.calibration

@@ -1,0 +1,92 @@
+"""Whatever is in a table or a configuration: it is read as what it says, or refused with one line that names it."""
+
+import datetime
+import tomllib
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cli_tables import CONFIG
+from seqgp.io.configuration import ConfigurationError, read_configuration
+from seqgp.io.errors import TableError
+from seqgp.io.tables import Columns, snapshots_from
+
+COLUMNS = Columns("t", ["x"], "y")
+QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+CELLS = ["", "0", "1", "1e999", "x", '"', "2024-01-01", "-0", "NaN", ";", "\t", " "]
+DATES = st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2200, 1, 1)).map(
+    lambda d: d.replace(microsecond=0)
+)
+NUMBERS = st.floats(-1e6, 1e6).map(lambda v: round(v, 6))
+
+
+@QUICK
+@given(st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=12, unique_by=lambda row: row[:2]))
+def test_numbers_come_back_as_they_were_written(tmp_path, rows):
+    rows = sorted(rows)
+    path = tmp_path / "table.csv"
+    path.write_text("t,x,y\n" + "".join(f"{t!r},{x!r},{y!r}\n" for t, x, y in rows))
+    found = snapshots_from(path, COLUMNS)
+    assert [s.t for s in found] == sorted({row[0] for row in rows})
+    np.testing.assert_array_equal(np.concatenate([s.y for s in found]), [row[2] for row in rows])
+
+
+@QUICK
+@given(st.text(max_size=300) | st.binary(max_size=300))
+def test_any_content_is_a_table_or_is_refused_by_name(tmp_path, content):
+    path = tmp_path / "table.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "replace"))
+    with pytest.raises(TableError, match=r"table\.csv"):
+        snapshots_from(path, COLUMNS._replace(time="no such column"))
+
+
+@QUICK
+@given(st.lists(st.sampled_from(CELLS), max_size=30))
+def test_any_cells_are_a_table_or_are_refused_by_name(tmp_path, cells):
+    path = tmp_path / "table.csv"
+    lines = [",".join(cells[i : i + 3]) for i in range(0, len(cells), 3)]
+    path.write_text("t,x,y\n" + "\n".join(lines))
+    try:
+        found = snapshots_from(path, COLUMNS)
+    except TableError as error:
+        assert "table.csv" in str(error)  # noqa: PT017
+    else:
+        assert all(np.isfinite(s.x).all() and not np.isinf(s.y).any() for s in found)
+
+
+@QUICK
+@given(
+    st.lists(
+        st.tuples(
+            DATES,
+            st.integers(-12, 14),
+        ),
+        min_size=2, max_size=6, unique_by=lambda pair: pair[0] - datetime.timedelta(hours=pair[1]),
+    )
+)  # fmt: skip
+def test_dates_with_any_offsets_are_counted_in_utc(tmp_path, pairs):
+    pairs = sorted(pairs, key=lambda pair: pair[0] - datetime.timedelta(hours=pair[1]))
+    zoned = [date.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=hours))) for date, hours in pairs]
+    path = tmp_path / "table.csv"
+    path.write_text("t,x,y\n" + "".join(f"{date.isoformat()},0,1\n" for date in zoned))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = snapshots_from(path, COLUMNS._replace(unit="seconds"))
+    assert [s.t for s in found] == [(date - zoned[0]).total_seconds() for date in zoned]
+
+
+@QUICK
+@given(st.integers(0, len(CONFIG) - 1), st.text(max_size=8))
+def test_any_edit_of_a_configuration_is_read_or_refused_by_name(tmp_path, place, text):
+    path = tmp_path / "config.toml"
+    content = (CONFIG[:place] + text + CONFIG[place + len(text) :]).encode("utf-8", "replace")
+    path.write_bytes(content)
+    try:
+        found = read_configuration(path)
+    except ConfigurationError as error:
+        assert "config.toml" in str(error)  # noqa: PT017
+    else:
+        assert found.run.seed == tomllib.loads(content.decode("utf-8-sig")).get("run", {}).get("seed", 0)
