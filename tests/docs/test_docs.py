@@ -9,6 +9,7 @@ import jax
 import pytest
 
 from seqgp.cli import main
+from seqgp.runtime import engine
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -37,6 +38,14 @@ def run_block(language, text, namespace, where):
             with pytest.raises(SystemExit) as ended:
                 main(command)
             assert ended.value.code == 0, f"{where}: seqgp {shlex.join(command)}"
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled_is_left_of_a_page():
+    """The examples of all pages together compile more than two gigabytes."""
+    yield
+    engine.forget()
+    jax.clear_caches()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
