@@ -51,6 +51,9 @@ from .models.likelihoods import Bernoulli as Bernoulli
 from .models.likelihoods import Likelihood as Likelihood
 from .models.likelihoods import Poisson as Poisson
 from .models.likelihoods import StudentT as StudentT
+from .models.means import Feature as Feature
+from .models.means import Linear as Linear
+from .models.means import harmonics as harmonics
 from .models.model import Model as Model
 from .models.priors import ScaledSigmoid as ScaledSigmoid
 from .models.priors import inverse_softplus as inverse_softplus

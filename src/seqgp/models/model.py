@@ -15,7 +15,8 @@ from seqgp.models.errors import ModelError
 from seqgp.models.identity import describe
 from seqgp.models.kernels import LatentKernel
 from seqgp.models.likelihoods import Likelihood
-from seqgp.models.priors import Prior, Slot, as_entry
+from seqgp.models.means import Level, Mean, as_mean
+from seqgp.models.priors import Prior, Slot
 
 
 class Layout(NamedTuple):
@@ -23,7 +24,7 @@ class Layout(NamedTuple):
 
     kernel: np.ndarray  # kappa
     time: np.ndarray  # the part of kappa that belongs to the time kernel
-    mean: np.ndarray  # mu: one entry, or none
+    mean: np.ndarray  # mu: the level and the weights of covariates, as far as they are inferred
     likelihood: np.ndarray  # alpha
 
 
@@ -33,7 +34,7 @@ class Model(eqx.Module):
     Args:
         kernel: the covariance of the latent process.
         likelihood: the distribution of the data given the level ``f + mean``.
-        mean: the mean level: a number or a prior.
+        mean: the mean level, a number or a prior; or a mean with covariates, :class:`seqgp.Linear`.
         jitter: what is added to the diagonal of covariance matrices, relative to ``scale²``. Several increasing
             values are tried in turn where a matrix is not positive definite; with one, the proposal is rejected.
     """
@@ -59,12 +60,12 @@ class Model(eqx.Module):
             raise ModelError(f"Model: likelihood must be a seqgp.Likelihood, got {type(likelihood).__name__}")
         self.kernel = kernel
         self.likelihood = likelihood
-        self.mean = as_entry(mean, "Model: mean")
+        self.mean = as_mean(mean)
         ladder = tuple(float(j) for j in (jitter if isinstance(jitter, Sequence) else (jitter,)))
         if not ladder or min(ladder) <= 0 or list(ladder) != sorted(set(ladder)):
             raise ModelError(f"Model: jitter = {jitter} must be a positive number, or an increasing list of them")
         self.jitter = ladder
-        taken = set(kernel.slots()) | {"mean"}
+        taken = set(kernel.slots()) | set(self.mean_function.slots())
         for name in likelihood.priors:
             if name in taken:
                 raise ModelError(
@@ -73,7 +74,12 @@ class Model(eqx.Module):
 
     def slots(self) -> dict[str, Slot]:
         """Every parameter by name, in the order of ``z``: kernel, mean, likelihood."""
-        return self.kernel.slots() | {"mean": self.mean} | self.likelihood.priors
+        return self.kernel.slots() | self.mean_function.slots() | self.likelihood.priors
+
+    @property
+    def mean_function(self) -> Mean:
+        """The mean as a function of inputs and covariates."""
+        return self.mean if isinstance(self.mean, Mean) else Level(self.mean)
 
     def entries(self) -> list[tuple[str, Prior]]:
         """The inferred entries, one per element of ``z``, with their names (``space.lengthscale[0]``)."""
@@ -98,7 +104,7 @@ class Model(eqx.Module):
     def layout(self) -> Layout:
         """The blocks of ``z``."""
         names = [name.split("[")[0] for name in self.names]
-        kernel, time = set(self.kernel.slots()), self.kernel.time_names()
+        kernel, time, mean = set(self.kernel.slots()), self.kernel.time_names(), set(self.mean_function.slots())
 
         def where(test) -> np.ndarray:
             return np.array([i for i, name in enumerate(names) if test(name)], dtype=int)
@@ -106,7 +112,7 @@ class Model(eqx.Module):
         return Layout(
             kernel=where(lambda name: name in kernel),
             time=where(lambda name: name in time),
-            mean=where(lambda name: name == "mean"),
+            mean=where(lambda name: name in mean),
             likelihood=where(lambda name: name in self.likelihood.priors),
         )
 
@@ -139,7 +145,7 @@ class Model(eqx.Module):
         return {name: values[name] for name in self.inferred}
 
     def means(self, z: Float[Array, "draws d"]) -> Float[Array, " draws"]:
-        """The mean, known or inferred, of each of many draws."""
+        """The mean level, known or inferred, of each of many draws; covariates add to it."""
         return jax.vmap(lambda one: self.parameters(one)["mean"])(z)
 
     def fingerprint(self) -> dict[str, str]:

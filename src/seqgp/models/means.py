@@ -1,0 +1,251 @@
+"""The mean of the latent process: a level, or a regression on covariates.
+
+A mean is linear in its coefficients: ``mean = design @ coefficients``, with one column of ones for the level (called
+``mean``) and one column or several for each feature (called ``mean.NAME``). What of it has a Gaussian prior a filter
+integrates out.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from jaxtyping import Array, Float
+
+from seqgp.models.errors import DataError, ModelError
+from seqgp.models.priors import FromDistribution, Prior, Slot, as_entry, as_slot
+
+
+class Mean(eqx.Module):
+    """A mean that is linear in its coefficients."""
+
+    @abc.abstractmethod
+    def slots(self) -> dict[str, Slot]:
+        """The coefficients by name, in the order of the columns: numbers and priors."""
+
+    @abc.abstractmethod
+    def design(self, t: float, x: Float[np.ndarray, "N D"], context: Any) -> Float[np.ndarray, "N q"]:
+        """The columns at inputs, the level's first: checked, and finite."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns: ``mean``, ``mean.elevation``, ``mean.season[0]``."""
+        found = []
+        for name, slot in self.slots().items():
+            found += [f"{name}[{i}]" for i in range(len(slot))] if isinstance(slot, tuple) else [name]
+        return found
+
+    @property
+    def covariates(self) -> bool:
+        """Whether there is more than a level."""
+        return len(self.names) > 1
+
+    def coefficients(self, parameters: dict[str, Any]) -> Float[Array, " q"]:
+        """The coefficients from all parameters of a model."""
+        return jnp.concatenate([jnp.atleast_1d(parameters[name]) for name in self.slots()])
+
+    def value(self, parameters: dict[str, Any], design: Float[Array, "N q"]) -> Float[Array, " N"]:
+        """The mean at inputs."""
+        return jnp.asarray(design) @ self.coefficients(parameters)
+
+    def beyond_level(self, parameters: dict[str, Any], design: Float[Array, "N q"]) -> Float[Array, " N"]:
+        """What the covariates add to the level."""
+        return jnp.asarray(design)[:, 1:] @ self.coefficients(parameters)[1:]
+
+    def gaussian(self) -> list[tuple[float, float] | None]:
+        """For each column the mean and sd of its coefficient's prior where that is Gaussian, otherwise ``None``."""
+        entries: list[Any] = []
+        for slot in self.slots().values():
+            entries += slot if isinstance(slot, tuple) else (slot,)
+        return [_normal_moments(entry) for entry in entries]
+
+
+def _normal_moments(entry: float | Prior) -> tuple[float, float] | None:
+    if isinstance(entry, FromDistribution) and type(entry.distribution) is dist.Normal:
+        return float(np.asarray(entry.distribution.loc)), float(np.asarray(entry.distribution.scale))
+    return None
+
+
+class Level(Mean):
+    """The same everywhere: a number or a prior."""
+
+    mean: Slot
+
+    def slots(self):  # noqa: D102
+        return {"mean": self.mean}
+
+    def design(self, t, x, context):  # noqa: D102
+        return np.ones((len(x), 1))
+
+
+class Feature(eqx.Module):
+    """Columns of a design from time and place: ``function(t, x)`` gives ``(N,)``, or ``(N, width)``.
+
+    Args:
+        function: of the time and of the inputs ``(N, D)``.
+        name: what its weights are called, after ``mean.``; the function's name by default.
+        width: the number of columns.
+    """
+
+    function: Callable[[float, Float[np.ndarray, "N D"]], Any] = eqx.field(static=True)
+    name: str = eqx.field(static=True)
+    width: int = eqx.field(static=True)
+
+    def __init__(self, function: Callable[..., Any], name: str | None = None, width: int = 1):
+        if not callable(function):
+            raise ModelError(f"Feature: expected a function of (t, x), got {type(function).__name__}")
+        self.function = function
+        self.name = getattr(function, "__name__", "") if name is None else name
+        if not str(self.name).isidentifier():
+            raise ModelError(f"Feature: give it a name: seqgp.Feature(function, name='slope'), got {self.name!r}")
+        if width < 1:
+            raise ModelError(f"Feature {self.name}: width = {width} is not a number of columns")
+        self.width = int(width)
+
+    def columns(self, t: float, x: np.ndarray, context: Any) -> np.ndarray:
+        """The columns at inputs."""
+        values = np.asarray(self.function(t, x), dtype=float)
+        if values.shape == (len(x),):
+            values = values[:, None]
+        if values.shape != (len(x), self.width):
+            raise DataError(
+                f"feature {self.name!r} returned shape {values.shape} at t = {t:g}, expected ({len(x)}, {self.width})"
+                + ("" if self.width > 1 else "; several columns are seqgp.Feature(function, width=…)")
+            )
+        return values
+
+
+class FromContext(eqx.Module):
+    """A column of the snapshot's context, by name."""
+
+    name: str = eqx.field(static=True)
+    width = 1
+
+    def columns(self, t: float, x: np.ndarray, context: Any) -> np.ndarray:
+        """The column: one value for each input, or one for all."""
+        if not isinstance(context, Mapping) or self.name not in context:
+            has = ", ".join(map(str, context)) if isinstance(context, Mapping) else "nothing"
+            raise DataError(
+                f"covariate {self.name!r} is missing at t = {t:g}: the context has {has}; give "
+                f"context={{{self.name!r}: …}}, one value for each row of x"
+            )
+        values = np.asarray(context[self.name], dtype=float)
+        if values.shape not in ((), (len(x),)):
+            raise DataError(
+                f"covariate {self.name!r} has shape {values.shape} at t = {t:g}, expected ({len(x)},), one value for "
+                "each row of x"
+            )
+        return np.broadcast_to(values, (len(x),))[:, None]
+
+
+def harmonics(period: float, order: int = 1, name: str = "season") -> Feature:
+    """Cosines and sines of time: ``cos(2 π k t / period), sin(2 π k t / period)`` for ``k`` from 1 to ``order``.
+
+    Args:
+        period: the length of a cycle, in the units of ``t``.
+        order: how many harmonics.
+        name: what their weights are called, after ``mean.``.
+    """
+    if not period > 0:
+        raise ModelError(f"harmonics: period = {period} is not positive")
+    if isinstance(order, bool) or not isinstance(order, int) or order < 1:
+        raise ModelError(f"harmonics: order = {order!r} is not a whole number >= 1")
+    return Feature(functools.partial(_waves, period=float(period), order=order), name, 2 * order)
+
+
+def _waves(t: float, x: np.ndarray, period: float, order: int) -> np.ndarray:
+    angle = 2 * np.pi * t / period * np.arange(1, order + 1)
+    return np.broadcast_to(np.stack([np.cos(angle), np.sin(angle)], axis=1).ravel(), (len(x), 2 * order))
+
+
+class Linear(Mean):
+    """``intercept + Σ weight · feature``: a mean with covariates.
+
+    Args:
+        features: names of the snapshot's context, functions of ``(t, x)``, or :class:`seqgp.Feature`
+            (:func:`seqgp.harmonics` is one).
+        weights: a number or prior for all, a list with one for each feature, or a dictionary by the feature's name.
+        intercept: the level where all features are zero, the parameter ``mean``.
+    """
+
+    features: tuple[Any, ...]
+    weights: dict[str, Slot]
+    intercept: Slot
+
+    def __init__(self, features: Sequence[Any], weights: Any, intercept: Slot = 0.0):
+        self.features = tuple(_as_feature(feature) for feature in features)
+        names = [feature.name for feature in self.features]
+        if not names:
+            raise ModelError("Linear: features is empty; for a level alone give mean=prior")
+        for name in names:
+            if names.count(name) > 1:
+                raise ModelError(f"Linear: two features are called {name!r}; name one by seqgp.Feature(…, name=…)")
+        given = _by_name(weights, names)
+        self.weights = {f.name: _weights_of(given[f.name], f) for f in self.features}
+        self.intercept = as_entry(intercept, "Linear: intercept")
+
+    def slots(self):  # noqa: D102
+        return {"mean": self.intercept} | {f"mean.{name}": slot for name, slot in self.weights.items()}
+
+    def design(self, t, x, context):  # noqa: D102
+        columns = [np.ones((len(x), 1))]
+        for feature in self.features:
+            values = feature.columns(t, x, context)
+            bad = ~np.isfinite(values).all(axis=1)
+            if bad.any():
+                raise DataError(
+                    f"covariate {feature.name!r}: {bad.sum()} of {len(x)} values at t = {t:g} are not finite (first at "
+                    f"index {int(np.argmax(bad))}); every covariate must be known"
+                )
+            columns.append(values)
+        return np.concatenate(columns, axis=1)
+
+
+def _as_feature(feature: Any) -> Any:
+    if isinstance(feature, str):
+        if not feature or "[" in feature:
+            raise ModelError(f"Linear: {feature!r} is no name of a covariate")
+        return FromContext(feature)
+    if isinstance(feature, (Feature, FromContext)):
+        return feature
+    if callable(feature):
+        return Feature(feature)
+    raise ModelError(
+        f"Linear: expected names of the context or functions of (t, x) as features, got {type(feature).__name__}"
+    )
+
+
+def _by_name(weights: Any, names: list[str]) -> dict[str, Any]:
+    if isinstance(weights, Mapping):
+        if set(weights) != set(names):
+            wrong = sorted(set(weights) ^ set(names))[0]
+            what = "has no weight" if wrong in names else "is no feature"
+            raise ModelError(f"Linear: {wrong!r} {what}; features are {', '.join(names)}")
+        return dict(weights)
+    if isinstance(weights, (list, tuple)):
+        if len(weights) != len(names):
+            raise ModelError(f"Linear: {len(weights)} weights for {len(names)} features; give one, or one for each")
+        return dict(zip(names, weights))
+    return dict.fromkeys(names, weights)
+
+
+def _weights_of(value: Any, feature: Any) -> Slot:
+    """One entry for each column of a feature."""
+    slot = as_slot(value, f"Linear: weight of {feature.name}")
+    if feature.width == 1:
+        return slot[0] if isinstance(slot, tuple) and len(slot) == 1 else as_entry(slot, f"weight of {feature.name}")
+    entries = slot if isinstance(slot, tuple) else (slot,) * feature.width
+    if len(entries) != feature.width:
+        raise ModelError(f"Linear: {len(entries)} weights for the {feature.width} columns of {feature.name!r}")
+    return entries
+
+
+def as_mean(mean: Any) -> Slot | Mean:
+    """What a model keeps as its mean: a number, a prior, or a mean with covariates."""
+    return mean if isinstance(mean, Mean) else as_entry(mean, "Model: mean")
