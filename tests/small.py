@@ -59,7 +59,7 @@ def target(y, of: seqgp.Model = MODEL, missing=None, window=WINDOW, mean=MEAN, c
         times=TIMES[-blocks:],
         x=np.stack([X] * blocks),
         mask=np.ones((blocks, len(X)), bool),
-        observed=(Observed(Observe(), y, missing, None, None),),
+        observed=(Observed(Observe(), y, missing, None, None, {}),),
         representation=Dense(),
     )
     return target_of(of, carry or PaperCarry(), problem).given_window(jnp.asarray(window))

@@ -31,6 +31,16 @@ from .models.errors import ModelError as ModelError
 from .models.errors import SamplerError as SamplerError
 from .models.errors import SeqgpError as SeqgpError
 from .models.errors import extra as extra
+from .models.families import Bernoulli as Bernoulli
+from .models.families import Beta as Beta
+from .models.families import Binomial as Binomial
+from .models.families import Censored as Censored
+from .models.families import Gamma as Gamma
+from .models.families import LogNormal as LogNormal
+from .models.families import NegativeBinomial as NegativeBinomial
+from .models.families import Ordinal as Ordinal
+from .models.families import Poisson as Poisson
+from .models.families import StudentT as StudentT
 from .models.gaussian import Gaussian as Gaussian
 from .models.kernels import Constant as Constant
 from .models.kernels import Covariance as Covariance
@@ -47,10 +57,7 @@ from .models.kernels import Separable as Separable
 from .models.kernels import SeparableSum as SeparableSum
 from .models.kernels import SquaredExponential as SquaredExponential
 from .models.kernels import WhiteNoise as WhiteNoise
-from .models.likelihoods import Bernoulli as Bernoulli
 from .models.likelihoods import Likelihood as Likelihood
-from .models.likelihoods import Poisson as Poisson
-from .models.likelihoods import StudentT as StudentT
 from .models.means import Feature as Feature
 from .models.means import Linear as Linear
 from .models.means import harmonics as harmonics

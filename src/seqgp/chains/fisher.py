@@ -55,6 +55,8 @@ def _block(likelihood: Likelihood, observed: Observed, sites: Float[Array, " S"]
         factor = _psd_root(-hessian)
     factor, gradient = jnp.nan_to_num(factor, posinf=0.0), jnp.nan_to_num(gradient)
     level = sites + parameters["mean"]
+    for name in observed.columns:
+        level = level + observed.columns_at_sites(name, sites.shape[0]) @ jnp.atleast_1d(parameters[name])
     curved = factor**2 * level if factor.ndim == 1 else factor @ (factor.T @ level)
     return factor, curved + gradient
 

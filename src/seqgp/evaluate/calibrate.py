@@ -24,6 +24,7 @@ from seqgp.latents.sites import Observe
 from seqgp.linalg.factor import solve_lower
 from seqgp.mcmc.gaussian import log_normal_density
 from seqgp.models.errors import ModelError, SamplerError
+from seqgp.models.means import covariate_effect
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.runtime.engine import compiled, in_threads
@@ -192,7 +193,8 @@ def _log_densities(model: Model, observed, times, x, z, levels):
     def one(inputs):
         z, levels = inputs
         parameters = model.parameters(z)
-        blocks = [level - parameters["mean"] for level in levels]
+        means = [parameters["mean"] + covariate_effect(one.columns, parameters) for one in observed]
+        blocks = [level - mean for level, mean in zip(levels, means)]
         terms = [o.log_likelihood(model.likelihood, f, parameters) for o, f in zip(observed, blocks)]
         prior = model.kernel.covariance(between, parameters)
         root = root_with_jitter(prior, model.kernel.variance(parameters), model.jitter)[0].root

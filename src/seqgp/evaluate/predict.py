@@ -139,7 +139,7 @@ def predict(
     model.kernel.check_dimension(x.shape[1])
     context = jax.tree.map(np.asarray, context)
     key_latent, key_data = jax.random.split(key)
-    predictive = state.predictive(model, x, time)
+    predictive = state.predictive(model, x, time, context)
     level = predictive.draws(key_latent, model)
     parameters = jax.vmap(model.parameters)(jnp.asarray(state.z))
     y = _data(key_data, model, level, context, parameters)

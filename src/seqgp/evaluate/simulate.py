@@ -60,7 +60,8 @@ def simulate(key: Key[Array, ""], model: Model, design: Sequence[Snapshot]) -> S
     x = np.concatenate([s.x for s in design])
     contexts = tuple(jax.tree.map(np.asarray, s.context) for s in design)
     sizes = tuple(len(s.x) for s in design)
-    run, _ = compiled(_draw, model, times, x, contexts, sizes, key)
+    columns = np.concatenate([model.mean_function.design(s.t, s.x, s.context) for s in design])
+    run, _ = compiled(_draw, model, times, x, columns, contexts, sizes, key)
     z, levels, data = jax.tree.map(np.asarray, run())
     if not all(np.isfinite(level).all() for level in levels):
         # A snapshot may hold no infinite or unknown inputs, but its data may be missing.
@@ -89,7 +90,7 @@ def check_sampling(model: Model, design: Sequence[Snapshot]) -> None:
         ) from error
 
 
-def _draw(model: Model, times, x, contexts: tuple[Any, ...], sizes: tuple[int, ...], key):
+def _draw(model: Model, times, x, columns, contexts: tuple[Any, ...], sizes: tuple[int, ...], key):
     key_z, key_f, key_y = jax.random.split(key, 3)
     mean, spread = model.prior_of_z()
     root_z = np.linalg.cholesky(spread) if len(mean) else spread
@@ -97,7 +98,7 @@ def _draw(model: Model, times, x, contexts: tuple[Any, ...], sizes: tuple[int, .
     parameters = model.parameters(z)
     prior = model.kernel.covariance(model.kernel.prepare(jnp.asarray(times), jnp.asarray(x)), parameters)
     root = root_with_jitter(prior, model.kernel.variance(parameters), model.jitter)[0].root
-    level = root @ jax.random.normal(key_f, times.shape) + parameters["mean"]
+    level = root @ jax.random.normal(key_f, times.shape) + model.mean_function.value(parameters, columns)
     levels = jnp.split(level, np.cumsum(sizes)[:-1])
     keys = jax.random.split(key_y, len(sizes))
     data = tuple(

@@ -112,15 +112,16 @@ class System(eqx.Module):
 
     def columns(self, t: float, x: np.ndarray, context: Any) -> Float[np.ndarray, "n Q"]:
         """The columns of the mean at inputs: the mean is their product with its coefficients."""
-        return np.ones((len(x), 1))
+        return self.model.mean_function.design(t, x, context)
 
     def design(self, columns: Any) -> Any:
         """Those columns whose coefficients are in the state."""
-        return columns[:, : len(self.in_state)]
+        held = {self.model.names[i] for i in self.in_state}
+        return columns[:, [i for i, name in enumerate(self.model.mean_function.names) if name in held]]
 
     def offset(self, parameters: Parameters, columns: Any) -> Float[Array, " n"]:
         """The mean, with the coefficients that are in the state at their prior mean."""
-        return columns @ jnp.atleast_1d(parameters["mean"])
+        return columns @ self.model.mean_function.coefficients(parameters)
 
     def _own(self, parameters: Parameters) -> list[Parameters]:
         prefixes = [prefix for prefix, _ in self.model.kernel.terms()]

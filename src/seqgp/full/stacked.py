@@ -79,9 +79,14 @@ def levels(
     model: Model, snapshots: Sequence[Snapshot], sites: Sequence[Sites], f: np.ndarray, z: np.ndarray
 ) -> tuple[Float[Array, "draws N"], ...]:
     """``f_t + mean`` at the data of each time, from the latents at the stacked sites."""
-    mean = model.means(jnp.asarray(z))[:, None]
     blocks = jnp.asarray(f).reshape(len(f), len(snapshots), -1)
     return tuple(
-        jax.vmap(places.observe)(blocks[:, i])[:, : len(snapshot.x)] + mean
+        jax.vmap(places.observe)(blocks[:, i])[:, : len(snapshot.x)] + means_at(model, snapshot, z)
         for i, (snapshot, places) in enumerate(zip(snapshots, sites))
     )
+
+
+def means_at(model: Model, snapshot: Snapshot, z: np.ndarray) -> Float[Array, "draws N"]:
+    """The mean at the inputs of a snapshot, for each draw of the parameters."""
+    design = jnp.asarray(model.mean_function.design(snapshot.t, snapshot.x, snapshot.context))
+    return jax.vmap(lambda one: model.mean_function.value(model.parameters(one), design))(jnp.asarray(z))

@@ -15,8 +15,9 @@ from pydantic import BaseModel, ConfigDict, Discriminator, PlainValidator, Tag
 
 from seqgp.models import kernels
 from seqgp.models.errors import ModelError, one_line
+from seqgp.models.families import Bernoulli, Poisson, StudentT
 from seqgp.models.gaussian import Gaussian
-from seqgp.models.likelihoods import Bernoulli, Likelihood, Poisson, StudentT
+from seqgp.models.likelihoods import Likelihood
 from seqgp.models.model import Model
 from seqgp.models.priors import FromDistribution, Prior, ScaledSigmoid
 

@@ -50,6 +50,8 @@ class Automatic:
             return grid, "x is a product grid and the kernel a product over its axes"
         if len(x) <= DENSE_UP_TO:
             return Dense(), f"at most {DENSE_UP_TO} points, any inputs"
+        if model.mean_function.covariates:
+            return Dense(), "the mean has covariates, which are known at the data alone"
         if not model.likelihood.pointwise:
             return Dense(), "the likelihood sees all of the latent at once"
         if x.shape[1] > KNOTS_UP_TO:

@@ -167,7 +167,8 @@ def quadratic_at(target: Target, z: Float[Array, " d"], surrogate: Surrogate) ->
     known = target.log_precision(z)
     scale = jnp.exp(known + jnp.clip(jnp.dot(surrogate.growth, z - surrogate.centre), -6.0, 6.0))
     unit = Quadratic(surrogate.factor, surrogate.slope)
-    level = jnp.broadcast_to(target.mean_level(z), surrogate.slope.shape)
+    beyond = target.covariates() @ target.covariate_weights(z)
+    level = target.mean_level(z) + beyond[-surrogate.slope.shape[0] :]
     return Quadratic(jnp.sqrt(scale) * surrogate.factor, scale * (surrogate.slope - unit.curve(level)))
 
 

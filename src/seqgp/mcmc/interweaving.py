@@ -1,7 +1,7 @@
-"""Interweaving of the mean: ``mu`` at fixed ``f + mu``, where the likelihood does not change.
+"""Interweaving of the mean: level and weights at fixed ``f + mean``, where the likelihood does not change.
 
-``mu`` and ``f`` are nearly confounded, so updates of one at fixed other hardly move. At fixed level only the prior of
-the latent changes: ``exp(−½ |A − mu B|²) · N(z_mu)``, a few triangular solves for the whole update.
+Mean and ``f`` are nearly confounded, so updates of one at fixed other hardly move. At fixed level of the data only the
+prior of the latent changes: ``exp(−½ |A − B beta|²) · N(z_beta)``, a few triangular solves for the whole update.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ def interweave_mean(key: Key[Array, ""], target: Target, position: Position) -> 
     block = target.mean_block
     assert block is not None
     root = target.root(position.place.conditional)
-    level = position.sites + target.mean_level(position.z)
+    covariates = target.covariates()
+
+    def mean_at(z):
+        return target.mean_level(z) + covariates @ target.covariate_weights(z)
+
+    level = position.sites + mean_at(position.z)
     centre = block.mean(position.z)
     white, uniform = random_numbers(key, centre.shape[0])
     drawn = block.root @ white
@@ -29,14 +34,19 @@ def interweave_mean(key: Key[Array, ""], target: Target, position: Position) -> 
         """What ``nu`` must whiten for the level to stay: affine in the mean and in ``z``."""
         return level - mean - target.offset(position.place.conditional, z, mean)
 
-    # The mean is one number, and nu = A + mean · B + (z − z_now) · C: three columns are solved for, once.
-    now, step = position.z, block.insert(jnp.zeros_like(position.z), jnp.ones_like(centre))
-    base = residual(0.0, now)
-    columns = root.solve(jnp.stack([base, residual(1.0, now) - base, residual(0.0, now + step) - base], axis=1))
+    # nu = A + mean · B − covariates · weights + (z − z_now) · C: as many columns are solved for, once.
+    now, base = position.z, residual(0.0, position.z)
+    moves = [residual(0.0, block.insert(now, now[block.index] + e)) - base for e in jnp.eye(centre.shape[0])]
+    columns = root.solve(
+        jnp.concatenate(
+            [jnp.stack([base, residual(1.0, now) - base], axis=1), -covariates, jnp.stack(moves, axis=1)], axis=1
+        )
+    )
     gram = columns.T @ columns
 
     def weights(z):
-        return jnp.stack([jnp.ones((), z.dtype), target.mean_level(z), (z - now)[block.index[0]]])
+        level = jnp.stack([jnp.ones((), z.dtype), target.mean_level(z)])
+        return jnp.concatenate([level, target.covariate_weights(z), (z - now)[block.index]])
 
     def evaluate(centred) -> Evaluation:
         z = block.insert(now, centre + centred)
@@ -48,7 +58,7 @@ def interweave_mean(key: Key[Array, ""], target: Target, position: Position) -> 
     _, kept, info = elliptical_slice(uniform[0], now[block.index] - centre, drawn, start, evaluate)
     z = kept.kept
     nu = columns @ weights(z)
-    sites = level - target.mean_level(z)
+    sites = level - mean_at(z)
     chart = whitened_shifted(target, position.chart, z)
     # The level has not moved, but padding and rounding have: the likelihood is that of the same level.
     return Position(z, nu, sites, chart, position.log_likelihood), info

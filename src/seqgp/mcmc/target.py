@@ -68,6 +68,14 @@ class Target(Protocol):
         """The mean, known or inferred, in natural units."""
         ...
 
+    def covariates(self) -> Float[Array, "n q"]:
+        """The columns of the mean's covariates at the sites: zero where there are no data of this step."""
+        ...
+
+    def covariate_weights(self, z: Float[Array, " d"]) -> Float[Array, " q"]:
+        """The weights of the covariates: the level of the data is ``sites + mean_level + covariates @ weights``."""
+        ...
+
     def log_likelihood(self, sites: Float[Array, " n"], z: Float[Array, " d"]) -> Float[Array, ""]:
         """Of all data of the step."""
         ...

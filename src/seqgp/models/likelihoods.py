@@ -12,7 +12,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Bool, Float
 
 from seqgp.models.errors import DataError, ModelError
-from seqgp.models.priors import Slot, as_slot, check_positive
+from seqgp.models.priors import Slot, as_slot
 
 # (u, v): a log density along middle + columns @ (c u + s v), as a function of (c, s)
 Plane = Callable[[Float[Array, " k"], Float[Array, " k"]], Callable[[Array, Array], Array]]
@@ -57,6 +57,9 @@ class Likelihood(eqx.Module):
         """The log density of the observed elements of ``y``; what is missing drops out."""
         distribution = self.distribution(level, context, parameters)
         return masked_log_prob(distribution, y, missing)
+
+    def check_data(self, y: Float[np.ndarray, "*data"], context: Any) -> None:
+        """Raise, by name, if the data are not what the likelihood takes; NaN is missing, and passes."""
 
     @property
     def conjugate(self) -> bool:
@@ -151,39 +154,3 @@ def check_distribution(distribution: Any, y: np.ndarray) -> None:
             f"y has missing values, but the likelihood's {type(distribution).__name__} is joint over elements "
             f"(event_shape {distribution.event_shape}), so they cannot drop out; leave them out of y instead"
         )
-
-
-def _student(f, context, noise, df):
-    return dist.StudentT(df, f, noise)
-
-
-def _poisson(f, context):
-    exposure = 1.0 if context is None else context["exposure"]
-    return dist.Poisson(exposure * jnp.exp(f))
-
-
-def _bernoulli(f, context):
-    return dist.Bernoulli(logits=f)
-
-
-class StudentT(Likelihood):
-    """``y ~ f + noise · t(df)`` at each input: Gaussian noise with outliers."""
-
-    def __init__(self, noise: Slot, df: Slot = 4.0):
-        super().__init__(_student, pointwise=True, noise=noise, df=df)
-        check_positive(self.priors["noise"], "StudentT: noise")
-        check_positive(self.priors["df"], "StudentT: df")
-
-
-class Poisson(Likelihood):
-    """Counts with rate ``exp(f)``, times ``context["exposure"]`` where there is a context."""
-
-    def __init__(self):
-        super().__init__(_poisson, pointwise=True)
-
-
-class Bernoulli(Likelihood):
-    """Zeros and ones with log odds ``f``."""
-
-    def __init__(self):
-        super().__init__(_bernoulli, pointwise=True)

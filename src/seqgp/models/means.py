@@ -54,9 +54,14 @@ class Mean(eqx.Module):
         """The mean at inputs."""
         return jnp.asarray(design) @ self.coefficients(parameters)
 
-    def beyond_level(self, parameters: dict[str, Any], design: Float[Array, "N q"]) -> Float[Array, " N"]:
-        """What the covariates add to the level."""
-        return jnp.asarray(design)[:, 1:] @ self.coefficients(parameters)[1:]
+    def columns(self, t: float, x: Float[np.ndarray, "N D"], context: Any) -> dict[str, Float[np.ndarray, "N w"]]:
+        """The columns of the covariates alone, by the names of their weights; none for a level."""
+        design, found, first = self.design(t, x, context), {}, 1
+        for name, slot in list(self.slots().items())[1:]:
+            width = len(slot) if isinstance(slot, tuple) else 1
+            found[name] = design[:, first : first + width]
+            first += width
+        return found
 
     def gaussian(self) -> list[tuple[float, float] | None]:
         """For each column the mean and sd of its coefficient's prior where that is Gaussian, otherwise ``None``."""
@@ -70,6 +75,12 @@ def _normal_moments(entry: float | Prior) -> tuple[float, float] | None:
     if isinstance(entry, FromDistribution) and type(entry.distribution) is dist.Normal:
         return float(np.asarray(entry.distribution.loc)), float(np.asarray(entry.distribution.scale))
     return None
+
+
+def covariate_effect(columns: dict[str, Array], parameters: dict[str, Any]) -> Float[Array, " N"] | float:
+    """What the covariates add to the level, from columns by the names of their weights; 0 where there are none."""
+    terms = [jnp.asarray(values) @ jnp.atleast_1d(parameters[name]) for name, values in columns.items()]
+    return functools.reduce(jnp.add, terms) if terms else 0.0
 
 
 class Level(Mean):

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Key
 from seqgp.chains.advance import CANDIDATES, Draws
 from seqgp.chains.draw import Sampled, info_of, merge
 from seqgp.chains.plan import Plan, budget_of, divisor_near
-from seqgp.full.stacked import FullState, check_snapshots
+from seqgp.full.stacked import FullState, check_snapshots, means_at
 from seqgp.latents.operators import Events
 from seqgp.mcmc.elliptical import Evaluation, SliceInfo, elliptical_slice, random_numbers
 from seqgp.mcmc.gaussian import log_normal_density
@@ -134,11 +134,10 @@ class CollapsedSampler:
         """Draws given all snapshots, which must be in the order of time."""
         start = time.perf_counter()
         snapshots = check_snapshots(self.model, snapshots)
-        data = stack(snapshots)
+        data = stack(self.model, snapshots)
         sampled = self._chains(key, data, progress)
         z, f = merge(np.asarray(sampled.draws.z)), merge(np.asarray(sampled.draws.sites))
-        mean = np.asarray(self.model.means(jnp.asarray(z)))
-        level = f + mean[:, None]
+        level = f + np.concatenate([means_at(self.model, snapshot, z) for snapshot in snapshots], axis=1)
         ends = np.cumsum([len(snapshot.x) for snapshot in snapshots])[:-1]
         state = FullState(
             times=tuple(snapshot.t for snapshot in snapshots),

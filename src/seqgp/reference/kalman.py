@@ -127,6 +127,8 @@ def _level(model, snapshots, process, parameters, means, covariances, log_likeli
 def known_parameters(model: Model, who: str) -> dict[str, np.ndarray]:
     """The parameters of a model that has none to infer."""
     require_gaussian(model, who)
+    if model.mean_function.covariates:
+        raise ModelError(f"{who} knows a level as the mean, not covariates; use seqgp.reference.gaussian_posterior")
     if model.names:
         raise ModelError(
             f"{who} needs known parameters, but {', '.join(model.names)} have priors; give numbers in their place"

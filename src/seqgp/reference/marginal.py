@@ -27,6 +27,11 @@ class Stack(NamedTuple):
     x: Float[Array, "n D"]
     y: Float[Array, " m"]  # the observed values
     observed: Int[Array, " m"]  # their sites
+    design: Float[Array, "n q"]  # of the mean
+
+    def mean(self, model: Model, parameters: dict[str, Any]) -> Float[Array, " n"]:
+        """The mean at all sites."""
+        return model.mean_function.value(parameters, self.design)
 
 
 def require_gaussian(model: Model, who: str) -> None:
@@ -39,7 +44,7 @@ def require_gaussian(model: Model, who: str) -> None:
         )
 
 
-def stack(snapshots: Sequence[Snapshot]) -> Stack:
+def stack(model: Model, snapshots: Sequence[Snapshot]) -> Stack:
     """The snapshots in one row."""
     y = np.concatenate([snapshot.y for snapshot in snapshots])
     observed = np.flatnonzero(~np.isnan(y))
@@ -48,6 +53,7 @@ def stack(snapshots: Sequence[Snapshot]) -> Stack:
         x=jnp.asarray(np.concatenate([snapshot.x for snapshot in snapshots])),
         y=jnp.asarray(y[observed]),
         observed=jnp.asarray(observed),
+        design=jnp.asarray(np.concatenate([model.mean_function.design(s.t, s.x, s.context) for s in snapshots])),
     )
 
 
@@ -65,7 +71,7 @@ def data_root(model: Model, prior: Float[Array, "m m"], parameters: dict[str, An
 def log_marginal(model: Model, data: Stack, between: Any, parameters: dict[str, Any]) -> Float[Array, ""]:
     """``log p(y | parameters)``; ``between`` are the distances of the observed sites."""
     root = data_root(model, model.kernel.covariance(between, parameters), parameters)
-    white = solve_lower(root, data.y - parameters["mean"])
+    white = solve_lower(root, data.y - data.mean(model, parameters)[data.observed])
     constant = 0.5 * data.y.shape[0] * jnp.log(2 * jnp.pi)
     return -0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(root))) - constant
 
@@ -85,8 +91,8 @@ def exact_moments(model: Model, data: Stack, parameters: dict[str, Any]) -> Mome
     seen = cross[data.observed] + parameters["noise"] ** 2 * jnp.eye(data.y.shape[0])
     root = cholesky(seen)
     half = solve_lower(root, cross.T)
-    white = solve_lower(root, data.y - parameters["mean"])
-    return Moments(parameters["mean"] + half.T @ white, prior - half.T @ half)
+    white = solve_lower(root, data.y - data.mean(model, parameters)[data.observed])
+    return Moments(data.mean(model, parameters) + half.T @ white, prior - half.T @ half)
 
 
 def draw_latent(
@@ -105,7 +111,7 @@ def draw_latent(
     cross = prior[:, data.observed]
     noise = parameters["noise"] * jax.random.normal(key_noise, data.y.shape, prior.dtype)
     seen = cholesky(cross[data.observed] + parameters["noise"] ** 2 * jnp.eye(data.y.shape[0]))
-    residual = data.y - parameters["mean"] - f[data.observed] - noise
+    residual = data.y - data.mean(model, parameters)[data.observed] - f[data.observed] - noise
     return f + cross @ solve_lower(seen, solve_lower(seen, residual), transpose=True)
 
 
@@ -118,7 +124,7 @@ def gaussian_posterior(model: Model, snapshots: Sequence[Snapshot], parameters: 
         parameters: every parameter by name, in natural units (``model.parameters(z)``).
     """
     require_gaussian(model, "gaussian_posterior")
-    run, _ = compiled(exact_moments, model, stack(snapshots), parameters)
+    run, _ = compiled(exact_moments, model, stack(model, snapshots), parameters)
     moments: Moments = run()
     found, start = [], 0
     for snapshot in snapshots:
@@ -140,7 +146,7 @@ def predictive_log_score(
         z: draws of the parameters given ``snapshots``.
     """
     require_gaussian(model, "predictive_log_score")
-    past, both = stack(snapshots), stack([*snapshots, following])
+    past, both = stack(model, snapshots), stack(model, [*snapshots, following])
     pieces = np.array_split(np.arange(len(z)), min(cores(), len(z)))
     tasks = [compiled(_log_ratios, model, past, both, z[piece])[0] for piece in pieces]
     ratios = np.concatenate([np.asarray(part) for part in in_threads(tasks)])

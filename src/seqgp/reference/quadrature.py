@@ -73,7 +73,7 @@ def quadrature(model: Model, snapshots: Sequence[Snapshot] | Snapshot, spacing: 
             f"quadrature takes models with one to three inferred parameters, this one has {len(model.names)}; give "
             "numbers in place of priors, or use seqgp.reference.CollapsedSampler"
         )
-    density = _log_posterior(model, stack(check_snapshots(model, snapshots)))
+    density = _log_posterior(model, stack(model, check_snapshots(model, snapshots)))
     centre, root = _laplace(density, model)
     low, high = np.full(len(centre), -REACH), np.full(len(centre), REACH)
     for _ in range(ROUNDS):
@@ -94,7 +94,7 @@ def latent_moments(
     model: Model, snapshots: Sequence[Snapshot], found: Quadrature
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Mean and standard deviation of the level ``f + mean`` at all data, over the posterior of the parameters."""
-    data = stack(snapshots)
+    data = stack(model, snapshots)
     heavy = found.weights > 1e-12 * found.weights.max()
     kept = found._replace(z=found.z[heavy], weights=found.weights[heavy] / found.weights[heavy].sum())
 

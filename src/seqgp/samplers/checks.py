@@ -53,6 +53,8 @@ def check_snapshot(model: Model, snapshot: Snapshot) -> None:
             f"Snapshot: y has shape {snapshot.y.shape}, expected ({len(snapshot.x)},), one value a row of x, "
             "NaN where it is missing"
         )
+    model.mean_function.design(snapshot.t, snapshot.x, snapshot.context)
+    model.likelihood.check_data(snapshot.y, snapshot.context)
     found: list[Any] = []
 
     def probe(level):

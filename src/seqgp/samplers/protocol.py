@@ -75,8 +75,8 @@ class State(Protocol):
         """A state of fewer draws, evenly spread over those there are."""
         ...
 
-    def predictive(self, model: Model, x: Float[np.ndarray, "n D"], t: float) -> Predictive:
-        """The level at new inputs, now or later."""
+    def predictive(self, model: Model, x: Float[np.ndarray, "n D"], t: float, context: Any = None) -> Predictive:
+        """The level at new inputs, now or later; ``context`` has the covariates there."""
         ...
 
     def packed(self) -> State:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from seqgp.latents.sites import Observe, pad_rows, widen_window
 from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.models.gaussian import gaussian_log_density
 from seqgp.models.likelihoods import fill_missing
+from seqgp.models.means import covariate_effect
 from seqgp.models.model import Model
 from seqgp.models.types import Array
 from seqgp.runtime.engine import compiled, cores, in_threads
@@ -33,6 +34,7 @@ class Conditioning(NamedTuple):
     known: bool  # the sites themselves are in the window: nothing is left to draw
     z: Float[Array, "draws d"]
     window: Float[Array, "draws tau S"]
+    columns: dict[str, Float[Array, "n w"]]  # of the covariates of the mean, by the names of their weights
 
     def draws(self, key: Key[Array, ""], model: Model) -> Float[Array, "draws n"]:
         """One draw of the level at the new inputs for each posterior draw."""
@@ -78,7 +80,7 @@ def _draw_levels(model: Model, conditioning: Conditioning, keys):
         parameters, sites, root = at(z, window)
         if root is not None:
             sites = sites + root.apply(jax.random.normal(key, sites.shape, sites.dtype))
-        return conditioning.observe(sites) + parameters["mean"]
+        return conditioning.observe(sites) + parameters["mean"] + covariate_effect(conditioning.columns, parameters)
 
     return jax.lax.map(one, (keys, conditioning.z, conditioning.window))
 
@@ -108,7 +110,8 @@ def _log_marginals(model: Model, conditioning: Conditioning, each, y, missing):
         z, window = inputs
         parameters, sites, root = at(z, window)
         noise = parameters["noise"]
-        residual = jnp.where(seen, y - conditioning.observe(sites) - parameters["mean"], 0.0)
+        mean = parameters["mean"] + covariate_effect(conditioning.columns, parameters)
+        residual = jnp.where(seen, y - conditioning.observe(sites) - mean, 0.0)
         if root is None:
             square, log_det = residual @ residual, 0.0
         else:
@@ -118,7 +121,7 @@ def _log_marginals(model: Model, conditioning: Conditioning, each, y, missing):
     return jax.lax.map(one, (conditioning.z, conditioning.window))
 
 
-def conditioning_of(state: SequentialState, x: np.ndarray, t: float) -> Conditioning:
+def conditioning_of(state: SequentialState, model: Model, x: np.ndarray, t: float, context: Any) -> Conditioning:
     """The window beside the sites that the representation wants for a prediction at ``x``."""
     new = state.representation.prediction_sites(x, now=t == state.t)
     n, slots = len(new.x), max(len(new.x), state.window.x.shape[1])
@@ -132,4 +135,5 @@ def conditioning_of(state: SequentialState, x: np.ndarray, t: float) -> Conditio
         known=new.known,
         z=jnp.asarray(state.z),
         window=jnp.asarray(window.f),
+        columns=model.mean_function.columns(t, x, context),
     )

@@ -18,6 +18,7 @@ from seqgp.latents.protocol import Latent
 from seqgp.latents.sites import Observe, Window
 from seqgp.mcmc.updates import Updates
 from seqgp.models.errors import DataError, SamplerError
+from seqgp.models.means import covariate_effect
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.models.types import Array
@@ -86,7 +87,7 @@ class SequentialSampler:
         recipe = self._recipe(PaperCarry(), problem)
         sampled = sample_first(key, recipe, problem, self._budget, snapshot.t, progress)
         windows = np.zeros((sampled.plan.chains * sampled.plan.draws, 0, len(sites.mask)))
-        sampled, draws = _step_draws(self.model, PaperCarry(), sampled, sites.observe, windows)
+        sampled, draws = _step_draws(self.model, PaperCarry(), sampled, sites.observe, problem, windows)
         window = prepare.first_window(self.tau, snapshot.t, sites, draws.f[:, -1])
         state = self._state(snapshot, 1, draws, window, representation)
         return state, self._info(state, sampled, snapshot, start, why)
@@ -113,7 +114,7 @@ class SequentialSampler:
         windows, z = self._conditioning(previous, per_draw, plan)
         sampled = sample(key_sample, tuning, problem, plan, z, windows, snapshot.t, progress)
         kept = merge(np.asarray(windows)[:, plan.warmup :])
-        sampled, draws = _step_draws(self.model, self.carry, sampled, laid_out.sites.observe, kept)
+        sampled, draws = _step_draws(self.model, self.carry, sampled, laid_out.sites.observe, problem, kept)
         moved = Window(problem.times[1:], problem.x[1:], problem.mask[1:], draws.f[:, 1:])
         after = self._state(snapshot, state.step + 1, draws, moved, representation)
         return after, self._info(after, sampled, snapshot, start, why)
@@ -166,18 +167,23 @@ class StepDraws(NamedTuple):
 
 
 def _step_draws(
-    model: Model, carry: Carry, sampled: Sampled, observe: Observe, windows: np.ndarray
+    model: Model, carry: Carry, sampled: Sampled, observe: Observe, problem: Problem, windows: np.ndarray
 ) -> tuple[Sampled, StepDraws]:
     """From the chains' draws, in one compiled call, whose seconds of compilation are added to those of ``sampled``."""
     sites, z = merge(sampled.draws.sites), merge(sampled.draws.z)
-    run, seconds = compiled(_natural, model, carry, observe, windows, sites, z)
+    run, seconds = compiled(_natural, model, carry, observe, problem.observed[-1].columns, windows, sites, z)
     return sampled._replace(compile_seconds=sampled.compile_seconds + seconds), run()
 
 
-def _natural(model: Model, carry: Carry, observe: Observe, windows: Array, sites: Array, z: Array) -> StepDraws:
+def _natural(
+    model: Model, carry: Carry, observe: Observe, columns: dict, windows: Array, sites: Array, z: Array
+) -> StepDraws:
     mean = model.means(z)
     f = carry.slide(windows, sites, mean)
-    return StepDraws(f, jax.vmap(observe)(f[:, -1]) + mean[:, None], model.natural(z), z)
+    level = jax.vmap(observe)(f[:, -1]) + mean[:, None]
+    if columns:
+        level = level + jax.vmap(lambda one: covariate_effect(columns, model.parameters(one)))(z)
+    return StepDraws(f, level, model.natural(z), z)
 
 
 def _shuffled(key: Key[Array, ""], state: SequentialState) -> SequentialState:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -50,9 +50,9 @@ class SequentialState(NamedTuple):
             window=self.window._replace(f=np.asarray(self.window.f)[chosen]),
         )
 
-    def predictive(self, model: Model, x: Float[np.ndarray, "n D"], t: float) -> Conditioning:
+    def predictive(self, model: Model, x: Float[np.ndarray, "n D"], t: float, context: Any = None) -> Conditioning:
         """The level at new inputs, now or later, given the window of each draw."""
-        return conditioning_of(self, x, t)
+        return conditioning_of(self, model, x, t, context)
 
     def packed(self) -> SequentialState:
         """All of it is kept on disk."""

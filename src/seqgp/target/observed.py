@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
 from seqgp.latents.sites import Observe, pad_rows
+from seqgp.models.errors import ModelError
 from seqgp.models.likelihoods import Likelihood, Plane, Sums, fill_missing
+from seqgp.models.means import covariate_effect
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.models.types import Array
@@ -23,10 +26,16 @@ class Observed(NamedTuple):
     missing: Bool[Array, "*data"]
     context: Any
     sums: Sums | None  # sufficient statistics, which then take the place of the data
+    columns: dict[str, Float[Array, "N w"]]  # of the covariates of the mean, by the names of their weights
 
     def level(self, sites: Float[Array, " S"], parameters: dict[str, Any]) -> Float[Array, " N"]:
         """``f + mean`` at the data."""
-        return self.observe(sites) + parameters["mean"]
+        return self.observe(sites) + parameters["mean"] + covariate_effect(self.columns, parameters)
+
+    def columns_at_sites(self, name: str, sites: int) -> Float[Array, "S w"]:
+        """The columns of a covariate where its data lie among the sites; zero elsewhere."""
+        values, index = jnp.asarray(self.columns[name]), self.observe.index
+        return values if index is None else jnp.zeros((sites, values.shape[1])).at[index].set(values)
 
     def log_likelihood(
         self, likelihood: Likelihood, sites: Float[Array, " S"], parameters: dict[str, Any]
@@ -63,8 +72,14 @@ def observed_from(model: Model, snapshot: Snapshot, observe: Observe, size: int)
         context = jax.tree.map(lambda leaf: pad_rows(leaf, n, size), context)
         if observe.weights is not None:
             observe = observe._replace(weights=pad_rows(observe.weights, n, size))
+    columns = model.mean_function.columns(snapshot.t, snapshot.x, snapshot.context)
+    if columns and observe.weights is not None:
+        raise ModelError(
+            "Knots: a mean with covariates is known at the data, not at the knots; use latent=seqgp.Dense() or Grid()"
+        )
+    columns = {name: pad_rows(values, n, size) for name, values in columns.items()}
     filled, missing = fill_missing(y)
     sums = None if observe.weights is None else model.likelihood.sums(observe.weights, filled, missing, context)
     if sums is not None:
         observe, filled, missing = Observe(), filled[:0], missing[:0]
-    return Observed(observe, filled, missing, context, sums)
+    return Observed(observe, filled, missing, context, sums, columns)

@@ -93,6 +93,20 @@ class StepTarget(NamedTuple):
         """The mean, known or inferred."""
         return self.model.parameters(z)["mean"]
 
+    def covariates(self) -> Float[Array, "n q"]:
+        """The columns of the mean's covariates at the sites: zero where there are no data of this step."""
+        names = list(self.model.mean_function.slots())[1:]
+        blocks = [
+            jnp.concatenate([one.columns_at_sites(name, self.problem.sites) for one in self.problem.observed])
+            for name in names
+        ]
+        present = jnp.concatenate(blocks, axis=1) if blocks else jnp.zeros((self.problem.present, 0))
+        return jnp.pad(present, ((self.size - self.problem.present, 0), (0, 0)))
+
+    def covariate_weights(self, z: Float[Array, " d"]) -> Float[Array, " q"]:
+        """The weights of the covariates, in natural units."""
+        return self.model.mean_function.coefficients(self.model.parameters(z))[1:]
+
     def log_precision(self, z: Float[Array, " d"]) -> Float[Array, ""]:
         """Of the data's noise, where the likelihood knows it; zero otherwise."""
         return self.model.likelihood.log_precision(self.model.parameters(z))

@@ -1,0 +1,273 @@
+"""Ready-made likelihoods: each a thin function from the level to a NumPyro distribution, with a check of the data."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from jax.scipy.special import ndtr
+from jax.scipy.stats import norm
+
+from seqgp.models.errors import DataError, ModelError
+from seqgp.models.likelihoods import Likelihood
+from seqgp.models.priors import Slot, as_slot, check_positive
+
+Amount = float | str | None  # a number, the name of an entry of the context, or nothing
+
+
+def _amount(amount: Amount, context: Any) -> Any:
+    """A number that is known, or that the context has under a name."""
+    return context[amount] if isinstance(amount, str) else amount
+
+
+def _check_amount(who: str, what: str, amount: Amount, context: Any) -> None:
+    if isinstance(amount, str) and (not isinstance(context, Mapping) or amount not in context):
+        has = ", ".join(map(str, context)) if isinstance(context, Mapping) else "nothing"
+        raise DataError(f"{who}: {what} {amount!r} is missing from the context, which has {has}")
+    values = np.asarray(_amount(amount, context), dtype=float)
+    if not (np.isfinite(values) & (values > 0)).all():
+        raise DataError(f"{who}: {what} must be positive numbers, got {values.min():g} among them")
+
+
+def _positive(who: str, **slots: Slot) -> None:
+    for name, slot in slots.items():
+        check_positive(as_slot(slot, f"{who}: {name}"), f"{who}: {name}")
+
+
+def _complain(who: str, y: np.ndarray, bad: np.ndarray, what: str) -> None:
+    """Raise if any value of the data is not what the family takes; NaN is missing, and passes."""
+    bad = bad & ~np.isnan(y)
+    if bad.any():
+        first = int(np.argmax(bad.ravel()))
+        raise DataError(
+            f"{who}: {bad.sum()} of {y.size} values of y are {what} (first at index {first}: {y.ravel()[first]:g})"
+        )
+
+
+def _check_counts(who: str, y: np.ndarray) -> None:
+    _complain(who, y, y < 0, "negative, and counts are not")
+    _complain(who, y, y != np.floor(y), "not whole, and counts are")
+
+
+def _student(f, context, noise, df):
+    return dist.StudentT(df, f, noise)
+
+
+class StudentT(Likelihood):
+    """``y ~ f + noise · t(df)`` at each input: Gaussian noise with outliers."""
+
+    def __init__(self, noise: Slot, df: Slot = 4.0):
+        _positive("StudentT", noise=noise, df=df)
+        super().__init__(_student, pointwise=True, noise=noise, df=df)
+
+
+def _poisson(f, context):
+    exposure = context["exposure"] if isinstance(context, Mapping) and "exposure" in context else 1.0
+    return dist.Poisson(exposure * jnp.exp(f))
+
+
+def _poisson_exposed(f, context, *, exposure: Amount):
+    return dist.Poisson(_amount(exposure, context) * jnp.exp(f))
+
+
+class Poisson(Likelihood):
+    """Counts with rate ``exp(f)`` times an exposure.
+
+    Args:
+        exposure: a number, or the name of an entry of the context; by default ``context["exposure"]`` where there is
+            one, otherwise 1.
+    """
+
+    def __init__(self, exposure: Amount = None):
+        function = _poisson if exposure is None else functools.partial(_poisson_exposed, exposure=exposure)
+        super().__init__(function, pointwise=True)
+
+    def check_data(self, y, context):  # noqa: D102
+        _check_counts("Poisson", y)
+        exposure = getattr(self.function, "keywords", {}).get("exposure")
+        if exposure is not None:
+            _check_amount("Poisson", "exposure", exposure, context)
+
+
+def _bernoulli(f, context):
+    return dist.Bernoulli(logits=f)
+
+
+def _bernoulli_probit(f, context):
+    return dist.Bernoulli(probs=ndtr(f))
+
+
+class Bernoulli(Likelihood):
+    """Zeros and ones with log odds ``f``, or with probability ``Phi(f)`` (``link="probit"``)."""
+
+    def __init__(self, link: Literal["logit", "probit"] = "logit"):
+        if link not in ("logit", "probit"):
+            raise ModelError(f"Bernoulli: link = {link!r}: expected 'logit' or 'probit'")
+        super().__init__(_bernoulli if link == "logit" else _bernoulli_probit, pointwise=True)
+
+    def check_data(self, y, context):  # noqa: D102
+        _complain("Bernoulli", y, (y != 0) & (y != 1), "labels outside {0, 1}")
+
+
+def _binomial(f, context, *, trials: Amount):
+    return dist.Binomial(total_count=jnp.asarray(_amount(trials, context)).astype(int), logits=f)
+
+
+class Binomial(Likelihood):
+    """Successes among ``trials`` with log odds ``f``; trials are a number, or the name of an entry of the context."""
+
+    def __init__(self, trials: float | str = "trials"):
+        super().__init__(functools.partial(_binomial, trials=trials), pointwise=True)
+
+    def check_data(self, y, context):  # noqa: D102
+        trials = self.function.keywords["trials"]  # pyright: ignore[reportFunctionMemberAccess]
+        _check_counts("Binomial", y)
+        _check_amount("Binomial", "trials", trials, context)
+        _complain("Binomial", y, y > np.asarray(_amount(trials, context)), "above their number of trials")
+
+
+def _negative_binomial(f, context, dispersion, *, exposure: Amount):
+    scale = 1.0 if exposure is None else _amount(exposure, context)
+    return dist.NegativeBinomial2(scale * jnp.exp(f), dispersion)
+
+
+class NegativeBinomial(Likelihood):
+    """Counts with mean ``m = exposure · exp(f)`` and variance ``m + m² / dispersion``: more spread than Poisson."""
+
+    def __init__(self, dispersion: Slot, exposure: Amount = None):
+        _positive("NegativeBinomial", dispersion=dispersion)
+        function = functools.partial(_negative_binomial, exposure=exposure)
+        super().__init__(function, pointwise=True, dispersion=dispersion)
+
+    def check_data(self, y, context):  # noqa: D102
+        exposure = self.function.keywords["exposure"]  # pyright: ignore[reportFunctionMemberAccess]
+        _check_counts("NegativeBinomial", y)
+        if exposure is not None:
+            _check_amount("NegativeBinomial", "exposure", exposure, context)
+
+
+def _log_normal(f, context, noise):
+    return dist.LogNormal(f, noise)
+
+
+class LogNormal(Likelihood):
+    """``log y ~ N(f, noise²)``: positive data with a relative error."""
+
+    def __init__(self, noise: Slot):
+        _positive("LogNormal", noise=noise)
+        super().__init__(_log_normal, pointwise=True, noise=noise)
+
+    def check_data(self, y, context):  # noqa: D102
+        _complain("LogNormal", y, y <= 0, "not positive")
+
+
+def _gamma(f, context, shape):
+    return dist.Gamma(shape, shape * jnp.exp(-f))
+
+
+class Gamma(Likelihood):
+    """Positive data with mean ``exp(f)`` and relative variance ``1 / shape``: waiting times, amounts of rain."""
+
+    def __init__(self, shape: Slot):
+        _positive("Gamma", shape=shape)
+        super().__init__(_gamma, pointwise=True, shape=shape)
+
+    def check_data(self, y, context):  # noqa: D102
+        _complain("Gamma", y, y <= 0, "not positive")
+
+
+def _beta(f, context, precision):
+    mean = jax.nn.sigmoid(f)
+    return dist.Beta(mean * precision, (1 - mean) * precision)
+
+
+class Beta(Likelihood):
+    """Shares between 0 and 1 with mean ``sigmoid(f)``, the closer to it the larger the ``precision``."""
+
+    def __init__(self, precision: Slot):
+        _positive("Beta", precision=precision)
+        super().__init__(_beta, pointwise=True, precision=precision)
+
+    def check_data(self, y, context):  # noqa: D102
+        _complain("Beta", y, (y <= 0) | (y >= 1), "not between 0 and 1")
+
+
+class OrderedCategories(dist.OrderedLogistic):
+    """NumPyro's, with the mean and variance of the category's number: what a surrogate is found from."""
+
+    def log_prob(self, value):  # noqa: D102
+        return super().log_prob(jnp.asarray(value).astype(int))
+
+    @property
+    def mean(self):  # noqa: D102
+        return self._power(1)
+
+    @property
+    def variance(self):  # noqa: D102
+        return self._power(2) - self._power(1) ** 2
+
+    def _power(self, power: int):
+        probabilities = jnp.asarray(self.probs)
+        return probabilities @ jnp.arange(probabilities.shape[-1], dtype=probabilities.dtype) ** power
+
+
+def _ordinal(f, context, *, cutpoints: tuple[float, ...]):
+    return OrderedCategories(f, jnp.broadcast_to(jnp.asarray(cutpoints), (*f.shape, len(cutpoints))))
+
+
+class Ordinal(Likelihood):
+    """Ordered categories ``0, 1, …``: a logistic variable around ``f``, cut at increasing numbers."""
+
+    def __init__(self, cutpoints: Sequence[float]):
+        cuts = tuple(float(cut) for cut in cutpoints)
+        if not cuts or list(cuts) != sorted(set(cuts)):
+            raise ModelError(f"Ordinal: cutpoints = {list(cuts)} must be increasing numbers, at least one")
+        super().__init__(functools.partial(_ordinal, cutpoints=cuts), pointwise=True)
+
+    def check_data(self, y, context):  # noqa: D102
+        last = len(self.function.keywords["cutpoints"])  # pyright: ignore[reportFunctionMemberAccess]
+        _complain("Ordinal", y, (y < 0) | (y > last) | (y != np.floor(y)), f"no category of 0, 1, …, {last}")
+
+
+class CensoredNormal(dist.Normal):
+    """A normal variable that is recorded as ``limit`` wherever it is below it."""
+
+    limit: Any
+
+    def __init__(self, loc, scale, limit):
+        super().__init__(loc, scale)
+        self.limit = limit
+
+    def log_prob(self, value):  # noqa: D102
+        below = norm.logcdf((self.limit - self.loc) / self.scale)
+        return jnp.where(value <= self.limit, below, super().log_prob(value))
+
+    def sample(self, key, sample_shape=()):  # noqa: D102
+        return jnp.maximum(super().sample(key, sample_shape), self.limit)
+
+
+def _censored(f, context, noise, *, limit: Amount):
+    return CensoredNormal(f, noise, _amount(limit, context))
+
+
+class Censored(Likelihood):
+    """Gaussian data below a detection limit: ``y`` at or below it says only that the truth is.
+
+    Args:
+        noise: the standard deviation of the data.
+        limit: the detection limit, a number or the name of an entry of the context.
+    """
+
+    def __init__(self, noise: Slot, limit: float | str):
+        _positive("Censored", noise=noise)
+        super().__init__(functools.partial(_censored, limit=limit), pointwise=True, noise=noise)
+
+    def check_data(self, y, context):  # noqa: D102
+        limit = self.function.keywords["limit"]  # pyright: ignore[reportFunctionMemberAccess]
+        if isinstance(limit, str) and (not isinstance(context, Mapping) or limit not in context):
+            raise DataError(f"Censored: limit {limit!r} is missing from the context")

@@ -1,0 +1,153 @@
+"""Every ready-made likelihood keeps the same promises: density, missing data, draws, curvature, checks by name."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import expit
+
+import seqgp
+from seqgp.chains.fisher import surrogate_of
+from seqgp.latents.sites import Observe
+from seqgp.models.likelihoods import fill_missing
+from seqgp.samplers.checks import check_snapshot
+from seqgp.target.observed import observed_from
+
+F = np.array([0.3, -0.5, 1.2, 0.1])
+TRIALS, EXPOSURE = np.array([3.0, 5.0, 4.0, 6.0]), np.array([1.0, 2.0, 3.0, 4.0])
+COUNTS, SHARES, POSITIVE, REAL = [0.0, 3, 2, 1], [0.2, 0.5, 0.9, 0.4], [0.4, 0.9, 2.5, 1.1], [0.1, 0.0, 1.0, 2.0]
+
+
+def ordered(y):
+    cuts = np.array([-np.inf, -1.0, 0.5, np.inf])
+    k = y.astype(int)
+    return np.log(expit(cuts[k + 1] - F) - expit(cuts[k] - F))
+
+
+def censored(y):
+    return np.where(y <= 0.1, stats.norm(F, 0.4).logcdf(0.1), stats.norm(F, 0.4).logpdf(y))
+
+
+def negative_binomial(y):
+    mean = np.exp(F) * EXPOSURE
+    return stats.nbinom(2.0, 2.0 / (2.0 + mean)).logpmf(y)
+
+
+CASES = {
+    "Gaussian": (seqgp.Gaussian(0.4), None, REAL, stats.norm(F, 0.4).logpdf),
+    "StudentT": (seqgp.StudentT(0.4, df=5.0), None, REAL, stats.t(5, F, 0.4).logpdf),
+    "Bernoulli": (seqgp.Bernoulli(), None, [0.0, 1, 1, 0], stats.bernoulli(expit(F)).logpmf),
+    "probit": (seqgp.Bernoulli(link="probit"), None, [0.0, 1, 1, 0], stats.bernoulli(stats.norm.cdf(F)).logpmf),
+    "Binomial": (seqgp.Binomial(), {"trials": TRIALS}, COUNTS, stats.binom(TRIALS.astype(int), expit(F)).logpmf),
+    "Poisson": (seqgp.Poisson(), None, COUNTS, stats.poisson(np.exp(F)).logpmf),
+    "exposed": (seqgp.Poisson("area"), {"area": EXPOSURE}, COUNTS, stats.poisson(np.exp(F) * EXPOSURE).logpmf),
+    "NegativeBinomial": (seqgp.NegativeBinomial(2.0, "area"), {"area": EXPOSURE}, COUNTS, negative_binomial),
+    "LogNormal": (seqgp.LogNormal(0.4), None, POSITIVE, stats.lognorm(0.4, scale=np.exp(F)).logpdf),
+    "Gamma": (seqgp.Gamma(2.5), None, POSITIVE, stats.gamma(2.5, scale=np.exp(F) / 2.5).logpdf),
+    "Beta": (seqgp.Beta(8.0), None, SHARES, stats.beta(8 * expit(F), 8 * expit(-F)).logpdf),
+    "Ordinal": (seqgp.Ordinal([-1.0, 0.5]), None, [0.0, 2, 1, 1], ordered),
+    "Censored": (seqgp.Censored(0.4, limit=0.1), None, [0.1, 0.7, 1.0, 0.1], censored),
+}
+
+
+@pytest.fixture(autouse=True)
+def standard_promotion():
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):  # NumPyro's own
+        yield
+
+
+def model(likelihood):
+    return seqgp.Model(seqgp.Separable(seqgp.Matern12(1.0), seqgp.Matern12(1.0)), likelihood)
+
+
+def parameters(likelihood):
+    return {name: jnp.asarray(slot) for name, slot in likelihood.priors.items()}
+
+
+def snapshot(name, missing=()):
+    y = np.array(CASES[name][2], dtype=float)
+    y[list(missing)] = np.nan
+    return seqgp.Snapshot(0.0, np.arange(4.0)[:, None], y, context=CASES[name][1])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_log_density_is_that_of_the_family_and_missing_data_drop_out(name):
+    likelihood, context, _, theirs = CASES[name]
+    for missing in ((), (1,)):
+        data = snapshot(name, missing)
+        check_snapshot(model(likelihood), data)
+        filled, gone = fill_missing(data.y)
+        found = likelihood.log_prob(jnp.asarray(F), filled, gone, context, parameters(likelihood))
+        expected = theirs(np.array(CASES[name][2], dtype=float))[~gone].sum()
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_draws_are_of_the_family(name):
+    """A mean of 20,000 draws within five standard errors of the distribution's, where it has one."""
+    likelihood, context = CASES[name][:2]
+    distribution = likelihood.distribution(jnp.asarray(F), context, parameters(likelihood))
+    drawn = np.asarray(distribution.sample(jax.random.key(0), (20_000,)), dtype=float)
+    assert drawn.shape == (20_000, 4)
+    likelihood.check_data(drawn[0], context)
+    if name != "Censored":  # whose mean is that of what is censored
+        error = np.sqrt(np.asarray(distribution.variance) / len(drawn))
+        assert np.abs((drawn.mean(0) - np.asarray(distribution.mean)) / error).max() < 5
+    else:
+        assert drawn.min() == 0.1
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_curvature_is_finite_and_positive(name):
+    likelihood = CASES[name][0]
+    observed = observed_from(model(likelihood), snapshot(name, (2,)), Observe(), 4)
+    values = parameters(likelihood) | {"mean": jnp.zeros(())}
+    factor, slope = surrogate_of(likelihood, (observed,), jnp.asarray(F)[None], values)
+    assert np.isfinite(factor).all()
+    assert np.isfinite(slope).all()
+    assert (np.asarray(factor)[[0, 1, 3]] > 0).all()
+    assert factor[2] == 0
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "y", "context", "message"),
+    [
+        (seqgp.Poisson(), [1.0, -2, 0, 1], None, r"Poisson: 1 of 4 values of y are negative.*first at index 1: -2"),
+        (seqgp.Poisson(), [1.0, 2.5, 0, 1], None, "not whole, and counts are"),
+        (
+            seqgp.Poisson("area"),
+            COUNTS,
+            {"size": EXPOSURE},
+            "exposure 'area' is missing .* which has size",
+        ),
+        (seqgp.Poisson("area"), COUNTS, {"area": -EXPOSURE}, "exposure must be positive numbers, got -4"),
+        (seqgp.Bernoulli(), [0.0, 1, 2, 1], None, r"labels outside \{0, 1\} \(first at index 2: 2\)"),
+        (seqgp.Binomial(), [4.0, 5, 4, 6], {"trials": TRIALS}, "above their number of trials"),
+        (seqgp.Binomial(), COUNTS, None, "trials 'trials' is missing from the context, which has nothing"),
+        (seqgp.LogNormal(0.4), [1.0, 0.0, 1, 1], None, "LogNormal: 1 of 4 values of y are not positive"),
+        (seqgp.Gamma(1.0), [1.0, -1.0, 1, 1], None, "Gamma: 1 of 4 values of y are not positive"),
+        (seqgp.Beta(2.0), [0.5, 1.0, 0.2, 0.3], None, "not between 0 and 1"),
+        (seqgp.Ordinal([0.0]), [0.0, 1, 2, 0], None, "no category of 0, 1, …, 1"),
+        (seqgp.Censored(0.4, "limit"), REAL, None, "limit 'limit' is missing from the context"),
+    ],
+)
+def test_bad_data_are_named(likelihood, y, context, message):
+    data = seqgp.Snapshot(0.0, np.arange(4.0)[:, None], y, context=context)
+    with pytest.raises(seqgp.DataError, match=message):
+        check_snapshot(model(likelihood), data)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: seqgp.Bernoulli(link="log"), "link = 'log': expected 'logit' or 'probit'"),
+        (lambda: seqgp.Ordinal([1.0, 0.0]), "must be increasing numbers"),
+        (lambda: seqgp.Gamma(0.0), "Gamma: shape = 0.0 is not positive"),
+        (lambda: seqgp.NegativeBinomial(-1.0), "dispersion = -1.0 is not positive"),
+        (lambda: seqgp.StudentT(0.0), "noise = 0.0 is not positive"),
+    ],
+)
+def test_bad_likelihoods_are_named(make, message):
+    with pytest.raises(seqgp.ModelError, match=message):
+        make()
