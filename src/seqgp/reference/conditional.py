@@ -22,12 +22,12 @@ from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.models.kernels import Matern12, Matern32, Matern52, Separable, within
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.reference.marginal import Stack, covariance, data_root, distances, stack
+from seqgp.reference.marginal import Stack, data_root, stack
 
 LOG_2PI = float(np.log(2 * np.pi))
 
 
-class Conditional(NamedTuple):
+class AtParameters(NamedTuple):
     """What the data say at one value of the parameters."""
 
     log_likelihood: Float[Array, ""]
@@ -35,10 +35,10 @@ class Conditional(NamedTuple):
     variance: Float[Array, " n"]
 
 
-Given = Callable[[Float[Array, " d"]], Conditional]
+Given = Callable[[Float[Array, " d"]], AtParameters]
 
 
-class Path(NamedTuple):
+class Route(NamedTuple):
     """A way to the conditional."""
 
     name: str
@@ -46,20 +46,20 @@ class Path(NamedTuple):
     batch: int  # values of z at once, as memory allows
 
 
-def conditional(model: Model, snapshots: Sequence[Snapshot]) -> Path:
+def conditional(model: Model, snapshots: Sequence[Snapshot]) -> Route:
     """The cheapest exact way for a model with Gaussian noise and its data."""
     terms = [term for _, term in model.kernel.terms()]
     if len(terms) > 1:
-        return Path("dense", _dense(model, snapshots), 4)
+        return Route("dense", _dense(model, snapshots), 4)
     term, y = terms[0], on_sites(snapshots)
     shared = all(np.array_equal(snapshot.x, snapshots[0].x) for snapshot in snapshots)
     if shared and not np.isnan(y.values).any():
         if type(term.time) in ORDERS:
-            return Path("scalar filters", _scalar_filters(model, term, y), 500)
-        return Path("scalar series", _scalar_series(model, term, y), 8)
+            return Route("scalar filters", _scalar_filters(model, term, y), 500)
+        return Route("scalar series", _scalar_series(model, term, y), 8)
     if type(term.time) in ORDERS and not y.repeated:
-        return Path("one value after the other", _one_by_one(model, term, y), 100)
-    return Path("dense", _dense(model, snapshots), 4)
+        return Route("one value after the other", _one_by_one(model, term, y), 100)
+    return Route("dense", _dense(model, snapshots), 4)
 
 
 class OnSites(NamedTuple):
@@ -156,7 +156,7 @@ def _scalar_filters(model: Model, term: Separable, data: OnSites) -> Given:
         start = (jnp.zeros((order, len(values))), jnp.asarray(_stationary(order))[:, :, None] * values[None, None, :])
         (state, spread), terms = jax.lax.scan(step, start, (waits, (y - parameters["mean"]) @ vectors))
         mean, variance = vectors @ state[0] + parameters["mean"], vectors**2 @ spread[0, 0]
-        return Conditional(jnp.sum(terms), mean[data.last], variance[data.last])
+        return AtParameters(jnp.sum(terms), mean[data.last], variance[data.last])
 
     return given
 
@@ -179,7 +179,7 @@ def _scalar_series(model: Model, term: Separable, data: OnSites) -> Given:
 
         heights, means, variances = jax.vmap(series)(values, ((y - parameters["mean"]) @ vectors).T)
         mean, variance = vectors @ means + parameters["mean"], vectors**2 @ variances
-        return Conditional(jnp.sum(heights), mean[data.last], variance[data.last])
+        return AtParameters(jnp.sum(heights), mean[data.last], variance[data.last])
 
     return given
 
@@ -215,7 +215,7 @@ def _one_by_one(model: Model, term: Separable, data: OnSites) -> Given:
         start = (jnp.zeros((order, size)), jnp.einsum("il,mn->imln", jnp.asarray(_stationary(order)), space))
         (state, spread), terms = jax.lax.scan(step, start, rows)
         variance = jnp.diagonal(spread[0, :, 0])
-        return Conditional(jnp.sum(terms), (state[0] + mu)[data.last], variance[data.last])
+        return AtParameters(jnp.sum(terms), (state[0] + mu)[data.last], variance[data.last])
 
     return given
 
@@ -223,16 +223,16 @@ def _one_by_one(model: Model, term: Separable, data: OnSites) -> Given:
 def _dense(model: Model, snapshots: Sequence[Snapshot]) -> Given:
     """All data at once."""
     data: Stack = stack(snapshots)
-    between, count = distances(model, data.t, data.x), len(snapshots[-1].x)
+    between, count = model.kernel.prepare(data.t, data.x), len(snapshots[-1].x)
 
     def given(z):
         parameters = model.parameters(z)
-        prior = covariance(model, between, parameters)
+        prior = model.kernel.covariance(between, parameters)
         cross = prior[-count:, data.observed]
         root = data_root(model, prior[data.observed][:, data.observed], parameters)
         white, half = solve_lower(root, data.y - parameters["mean"]), solve_lower(root, cross.T)
         height = -0.5 * (white @ white + len(data.y) * LOG_2PI) - jnp.sum(jnp.log(jnp.diagonal(root)))
         variance = jnp.diagonal(prior)[-count:] - jnp.sum(half**2, axis=0)
-        return Conditional(height, parameters["mean"] + half.T @ white, variance)
+        return AtParameters(height, parameters["mean"] + half.T @ white, variance)
 
     return given

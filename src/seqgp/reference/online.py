@@ -22,7 +22,7 @@ from seqgp.full.stacked import check_snapshots
 from seqgp.models.errors import SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.reference.conditional import Conditional, conditional
+from seqgp.reference.conditional import AtParameters, conditional
 from seqgp.reference.marginal import require_gaussian
 
 FREEDOM = 6.0  # degrees of freedom of the proposals
@@ -69,9 +69,9 @@ def online_posterior(
     points = few * PIECES
     run = jax.jit(lambda z: jax.lax.map(path.given, z, batch_size=path.batch))
 
-    def log_density(z: np.ndarray) -> tuple[np.ndarray, Conditional]:
+    def log_density(z: np.ndarray) -> tuple[np.ndarray, AtParameters]:
         pieces = [run(jnp.asarray(piece)) for piece in np.split(z, len(z) // few)]  # compiled for one size
-        found = Conditional(*(np.concatenate(parts) for parts in zip(*pieces)))
+        found = AtParameters(*(np.concatenate(parts) for parts in zip(*pieces)))
         height = np.asarray(found.log_likelihood) + norm.logpdf(z, mean, sd).sum(axis=1)
         return np.where(np.isnan(height), -np.inf, height), found
 
@@ -94,7 +94,7 @@ def online_posterior(
     )
 
 
-def _summary(model: Model, path: str, z: np.ndarray, log_weights: np.ndarray, found: Conditional) -> OnlinePosterior:
+def _summary(model: Model, path: str, z: np.ndarray, log_weights: np.ndarray, found: AtParameters) -> OnlinePosterior:
     total = logsumexp(log_weights)
     weights, effective = np.exp(log_weights - total), _effective(log_weights)
     good = weights > 0
@@ -175,7 +175,7 @@ def _spread_out(rng: np.random.Generator, mode: np.ndarray, root: np.ndarray) ->
 
 
 def _mode(
-    given: Callable[..., Conditional], mean: np.ndarray, sd: np.ndarray, rng: np.random.Generator
+    given: Callable[..., AtParameters], mean: np.ndarray, sd: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """The mode, from several starts, and the root of the inverse curvature there."""
 
