@@ -82,6 +82,7 @@ def configuration_of(store: Store) -> Configuration:
     content = store.manifest.configuration
     if content is None or "data" not in content:
         raise Mistake(f"{store.path}: the run was made in Python, not by `seqgp fit`; go on with it there")
+    content = {**content, "sampler": {"method": "sequential", **(content.get("sampler") or {})}}  # in version 0.1
     try:
         return Configuration.model_validate(content)
     except ValueError as error:
@@ -209,6 +210,8 @@ def report_run(result: Run, as_json: bool, whole: bool = False, added: int | Non
         "draws": result.state.draws,
         "min_ess": info.min_ess,
         "max_rhat": info.max_rhat,
+        "effective": info.effective,
+        "log_evidence": info.log_evidence,
         "warnings": list(info.warnings),
         "warnings_of_all_steps": summed,
     } | ({} if added is None else {"added": added})
@@ -218,7 +221,7 @@ def report_run(result: Run, as_json: bool, whole: bool = False, added: int | Non
             out.print("nothing new: all times were seen with the same values", markup=False)
         out.print(
             f"{said['run']}: {steps} steps, the last at t = {result.state.t:g}: {result.state.draws} draws, "
-            f"least ESS {info.min_ess:.0f}, largest R-hat {info.max_rhat:.3f}",
+            f"{info.health}",
             markup=False,
         )
         for line in summed if whole else [headline(info.warnings)][: len(info.warnings)]:

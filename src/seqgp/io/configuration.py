@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from seqgp.evaluate.choose import best_sampler
 from seqgp.io.dates import parse_origin
 from seqgp.io.errors import TableError
 from seqgp.io.frames import read_bytes
@@ -18,7 +19,9 @@ from seqgp.latents.dense import Dense
 from seqgp.latents.grid import Grid
 from seqgp.latents.knots import Knots
 from seqgp.models.errors import SeqgpError, one_line
+from seqgp.online.sampler import OnlineSampler
 from seqgp.samplers.checks import MOST
+from seqgp.samplers.protocol import Sampler
 from seqgp.sequential.sampler import SequentialSampler
 
 COVARIATES = {"Poisson": ("exposure",)}  # what the ready-made likelihoods take from their context
@@ -75,10 +78,20 @@ class DataSection(Strict):
         return Columns(self.time, self.inputs, self.value, self.location, self.covariates, self.unit, self.origin)
 
 
+ONLINE = ("particles", "history", "forget")
+SEQUENTIAL = ("tau", "chains", "warmup", "thin", "updates", "carry")
+
+
 class SamplerSection(Strict):
     """The sampler's settings; what is left out takes the library's default."""
 
+    method: Literal["auto", "online", "sequential"] = Field(
+        "auto", description="auto: online where the model allows it and nothing asks for the other"
+    )
     draws: int | None = Field(None, ge=4, le=MOST, description="at each time; 1000 by default")
+    particles: int | None = Field(None, ge=16, le=MOST, description="of the online sampler; 256 by default")
+    history: int | None = Field(None, ge=10, le=MOST, description="snapshots that the online sampler keeps; all")
+    forget: float | None = Field(None, gt=0, le=1, description="discount of the past of the parameters; 1 for none")
     tau: int | None = Field(None, ge=1, le=1000, description="past times that the present is conditioned on")
     chains: int | None = Field(None, ge=1, le=MOST, description="how many; chosen by the sampler")
     warmup: int | None = Field(None, ge=0, le=MOST, description="sweeps before the first draw; chosen by the sampler")
@@ -88,14 +101,32 @@ class SamplerSection(Strict):
     updates: Literal["auto", "plain", "informed"] | None = None
     carry: Literal["paper", "level", "joint"] | None = None
 
-    def build(self, model: Any) -> SequentialSampler:
+    @model_validator(mode="after")
+    def _without_effect(self) -> SamplerSection:
+        online, sequential = self._given(ONLINE), self._given(SEQUENTIAL)
+        for method, others in (("sequential", online), ("online", sequential)):
+            if self.method == method and others:
+                raise ValueError(f"sampler.{next(iter(others))} has no effect with method = {method!r}; leave it out")
+        if online and sequential:
+            a, b = next(iter(online)), next(iter(sequential))
+            raise ValueError(f"sampler.{a} is of the online sampler, sampler.{b} of the sequential one; choose one")
+        return self
+
+    def _given(self, names: tuple[str, ...]) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+    def build(self, model: Any) -> Sampler:
         """The sampler."""
         latent: Any = {"auto": "auto", "dense": Dense(), "grid": Grid()}.get(self.latent)
         if self.latent == "knots":
             latent = Knots(nodes=self.nodes)
-        names = ("draws", "tau", "chains", "warmup", "thin", "updates", "carry")
-        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        return SequentialSampler(model, latent=latent, **given)
+        both = self._given(("draws",))
+        online, sequential = self._given(ONLINE), self._given(SEQUENTIAL)
+        if self.method == "sequential" or sequential:
+            return SequentialSampler(model, latent=latent, **both, **sequential)
+        if self.method == "online" or online:
+            return OnlineSampler(model, latent=latent, **both, **online)
+        return best_sampler(model, latent=latent, **both).sampler
 
 
 class RunSection(Strict):
@@ -132,7 +163,7 @@ class Configuration(Strict):
             raise ValueError(f"sampler.nodes has no effect with latent = {self.sampler.latent!r}; knots have nodes")
         return self
 
-    def build(self) -> SequentialSampler:
+    def build(self) -> Sampler:
         """The sampler of this configuration."""
         return self.sampler.build(self.model.build())
 

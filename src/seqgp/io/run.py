@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 from jaxtyping import Array, Key
 
+from seqgp.evaluate.choose import best_sampler
 from seqgp.evaluate.forecaster import Forecaster
 from seqgp.io.seen import Seen
 from seqgp.io.step import Step
@@ -29,6 +31,7 @@ class Run(NamedTuple):
         snapshot: the data of the last step.
         model: the model.
         store: where the run is kept, if it is.
+        why: which sampler was taken, and why, where a model was given in place of one.
     """
 
     state: State
@@ -36,6 +39,7 @@ class Run(NamedTuple):
     snapshot: Snapshot
     model: Model
     store: Store | None = None
+    why: str = ""
 
     def to_datatree(self) -> Any:
         """For ArviZ: all whole steps of the store, or the last step of a run that is not stored."""
@@ -45,7 +49,7 @@ class Run(NamedTuple):
 
 
 def run(
-    sampler: Sampler,
+    sampler: Sampler | Model,
     snapshots: Iterable[Snapshot],
     key: Key[Array, ""] | None = None,
     state: State | None = None,
@@ -63,9 +67,9 @@ def run(
     those of a run that was never interrupted, bit for bit.
 
     Args:
-        sampler: the sampler.
+        sampler: the sampler; or a model, for the best sampler that it allows (``run.why`` says which).
         snapshots: any iterable, in the order of time; one that never ends is fine with ``keep``.
-        key: a random key; may be left out to continue a store.
+        key: a random key; may be left out to continue a store, or with a model (then ``jax.random.key(0)``).
         state: where to go on from, without a store; a new sequence by default.
         callbacks: called with ``(state, info)`` after each step; raise ``StopIteration`` to end the loop.
         progress: whether to show a progress bar; by default where the output is a terminal.
@@ -74,6 +78,12 @@ def run(
         forecast: whether each snapshot is predicted before it is used, and the prediction's scores noted in the info.
         configuration: with a new store, anything (JSON) to remember in its manifest.
     """
+    if isinstance(sampler, Model):
+        chosen, why = best_sampler(sampler)
+        existing = store is not None and (store if isinstance(store, Store) else Store(store)).exists
+        key = jax.random.key(0) if key is None and not existing else key
+        done = run(chosen, snapshots, key, state, callbacks, progress, keep, store, configuration, forecast)
+        return done._replace(why=why)
     current = _Current(snapshots)
     if store is None:
         if key is None:

@@ -54,5 +54,5 @@ class ProgressBar:
     def end(self, info: Info) -> None:
         """A step is done: show what it was like."""
         if self._progress is not None and self._task is not None:
-            last = f"step {info.step}: {info.seconds:.2f} s, min ESS {info.min_ess:.0f}, max R-hat {info.max_rhat:.3f}"
+            last = f"step {info.step}: {info.seconds:.2f} s, {info.health}"
             self._progress.update(self._task, completed=1.0, last=last)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 
@@ -54,8 +55,17 @@ class Info(NamedTuple):
         """The largest R-hat over all parameters and the latent."""
         return max(self.rhat.values(), default=float("nan"))
 
+    @property
+    def health(self) -> str:
+        """In a few words, how far the draws can be trusted."""
+        if math.isfinite(self.effective):
+            return f"{self.effective:.0f} effective particles, log evidence {self.log_evidence:.2f}"
+        return f"least ESS {self.min_ess:.0f}, largest R-hat {self.max_rhat:.3f}"
+
 
 def particle_figure(info: Info, name: str) -> float | None:
     """``log_evidence``, ``log_evidence_se``, ``effective`` or ``renewals`` of an info, where its sampler has it."""
-    value = getattr(info, name, info.extras.get(name))
-    return None if value is None else float(value)
+    if not math.isfinite(info.effective):
+        return None
+    value = getattr(info, name)
+    return float(len(value) if isinstance(value, tuple) else value)

@@ -1,0 +1,38 @@
+"""The best sampler that a model allows."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from seqgp.models.errors import ModelError
+from seqgp.models.model import Model
+from seqgp.online.sampler import OnlineSampler
+from seqgp.samplers.protocol import Sampler
+from seqgp.sequential.sampler import SequentialSampler
+
+MOST = 12  # parameters of a cloud: beyond, a few hundred points fill no space
+
+
+class Choice(NamedTuple):
+    """A sampler, and why it was taken."""
+
+    sampler: Sampler
+    why: str
+
+
+def best_sampler(model: Model, **settings: Any) -> Choice:
+    """The online sampler where the model is one that a filter takes; otherwise the sequential one.
+
+    Args:
+        model: the model.
+        **settings: of either sampler (``draws``, ``latent``).
+    """
+    try:
+        sampler = OnlineSampler(model, **settings)
+    except ModelError as error:
+        return Choice(SequentialSampler(model, **settings), f"the sequential sampler, because {error}")
+    count = len(sampler.system.in_cloud)
+    if count > MOST:
+        why = f"{count} parameters are more than a cloud can fill ({MOST})"
+        return Choice(SequentialSampler(model, **settings), f"the sequential sampler, because {why}")
+    return Choice(sampler, "the online sampler: the model is a linear system in time, and its data are pointwise")
