@@ -126,14 +126,24 @@ class RotatedFilter(eqx.Module):
     ) -> tuple[Float[Array, " q"], Float[Array, " M"]]:
         """Coefficients, and the latent without mean at the sites, from standard normal numbers."""
         q = len(self.system.in_state)
-        h = self.system.observe(environment.parameters)
         coefficients = jnp.zeros(q)
         if q:
             mean, root = self.coefficients(state)
             coefficients = mean + solve_lower(root, white[:q], transpose=True)
+        return coefficients, self.draw_given(environment, state, coefficients, white[q:])
+
+    def draw_given(
+        self,
+        environment: RotatedEnvironment,
+        state: RotatedState,
+        coefficients: Float[Array, " q"],
+        white: Float[Array, " M"],
+    ) -> Float[Array, " M"]:
+        """The latent without mean at the sites, given the coefficients of the mean."""
+        h = self.system.observe(environment.parameters)
         centre = h @ (state.mean - jnp.einsum("q,qpm->pm", coefficients, state.response))
         sd = jnp.sqrt(jnp.maximum(jnp.einsum("a,abm,b->m", h, state.covariance, h), 0.0))
-        return coefficients, self.rotate_back(environment, centre + sd * white[q:])
+        return self.rotate_back(environment, centre + sd * white)
 
     def to_dense(
         self, dense: DenseFilter, environment: RotatedEnvironment, state: RotatedState

@@ -149,7 +149,28 @@ def _root(covariance):
     return cholesky(covariance + ROUNDING * jnp.mean(jnp.diagonal(covariance)) * jnp.eye(covariance.shape[0]))
 
 
+def _at_sites(filter, where: Where) -> bool:
+    """Whether the rotated filter can be asked as it is: every place is a site of its own."""
+    return isinstance(filter, RotatedFilter) and where.places is not None and where.places.index is not None
+
+
 def _levels_given(filter, where: Where, environments, states, known, white):
+    system: System = filter.system
+
+    def rotated(environment, state, known, white):
+        state = filter.predict(environment, state, where.dt)
+        index, design = where.places.index, system.design(where.columns)
+        offset = system.offset(environment.parameters, where.columns)
+
+        def draw(known, white):
+            at_sites = jnp.zeros(filter.sites).at[index].set(white)
+            return filter.draw_given(environment, state, known, at_sites)[index] + design @ known + offset
+
+        return jax.vmap(draw)(known, white)
+
+    if _at_sites(filter, where):
+        return over_particles(filter, rotated)(environments, states, known, white)
+
     def one(environment, state, known, white):
         gaussian, _ = _gaussian(filter, where, environment, state)
         q, root = known.shape[1], _root(gaussian.covariance)
