@@ -49,7 +49,7 @@ class Route(NamedTuple):
 def conditional(model: Model, snapshots: Sequence[Snapshot]) -> Route:
     """The cheapest exact way for a model with Gaussian noise and its data."""
     terms = [term for _, term in model.kernel.terms()]
-    if len(terms) > 1:
+    if len(terms) > 1 or model.mean_function.covariates:
         return Route("dense", _dense(model, snapshots), 4)
     term, y = terms[0], on_sites(snapshots)
     shared = all(np.array_equal(snapshot.x, snapshots[0].x) for snapshot in snapshots)
@@ -222,7 +222,7 @@ def _one_by_one(model: Model, term: Separable, data: OnSites) -> Given:
 
 def _dense(model: Model, snapshots: Sequence[Snapshot]) -> Given:
     """All data at once."""
-    data: Stack = stack(snapshots)
+    data: Stack = stack(model, snapshots)
     between, count = model.kernel.prepare(data.t, data.x), len(snapshots[-1].x)
 
     def given(z):
@@ -230,9 +230,10 @@ def _dense(model: Model, snapshots: Sequence[Snapshot]) -> Given:
         prior = model.kernel.covariance(between, parameters)
         cross = prior[-count:, data.observed]
         root = data_root(model, prior[data.observed][:, data.observed], parameters)
-        white, half = solve_lower(root, data.y - parameters["mean"]), solve_lower(root, cross.T)
+        mean = data.mean(model, parameters)
+        white, half = solve_lower(root, data.y - mean[data.observed]), solve_lower(root, cross.T)
         height = -0.5 * (white @ white + len(data.y) * LOG_2PI) - jnp.sum(jnp.log(jnp.diagonal(root)))
         variance = jnp.diagonal(prior)[-count:] - jnp.sum(half**2, axis=0)
-        return AtParameters(height, parameters["mean"] + half.T @ white, variance)
+        return AtParameters(height, mean[-count:] + half.T @ white, variance)
 
     return given
