@@ -8,8 +8,9 @@ from seqgp.samplers.info import Info
 from seqgp.samplers.remarks import Remark
 
 
-def info(step, warnings=(), **extras):
-    return Info(float(step), step, 1.0, 0.0, {}, {}, {"noise": 400.0}, {}, 4, 0, {}, 0.0, warnings, {}, extras)
+def info(step, warnings=(), effective=float("nan")):
+    found = Info(float(step), step, 1.0, 0.0, {}, {}, {"noise": 400.0}, {}, 4, 0, {}, 0.0, warnings)
+    return found._replace(effective=effective)
 
 
 def check(t, most=0.95):

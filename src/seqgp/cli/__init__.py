@@ -11,7 +11,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line, which is an optional part: without its packages it says what to install."""
     try:
         with extra("cli"):
-            from seqgp.cli.main import main as run
+            from seqgp.cli.application import main as run
     except MissingExtra as error:
         print(f"seqgp: {error}", file=sys.stderr)
         sys.exit(2)
