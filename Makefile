@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 LATENT ?= knots
 
 .DEFAULT_GOAL := help
-.PHONY: torture help env demo test lint unit browser kill calibrate accuracy bench wheel docs clean
+.PHONY: torture help env demo paper test lint unit browser kill calibrate accuracy bench wheel docs clean
 
 help:  ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -19,7 +19,10 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	@touch $@
 
-demo: $(VENV)/ready  ## the regression of the paper at full size: table and figures (LATENT=dense for the exact one)
+demo: $(VENV)/ready  ## the online sampler beside the paper's algorithm, both against the truth: tables and a figure
+	$(BIN)/python -m experiments.demo
+
+paper: $(VENV)/ready  ## the regression of the paper at full size: table and figures (LATENT=dense for the exact one)
 	$(BIN)/python -m experiments.regression --latent $(LATENT)
 
 test: lint unit  ## all tests, ruff and pyright
