@@ -2,7 +2,6 @@
 
 import matplotlib
 import numpy as np
-
 from experiments import demo
 from experiments.simulate import regression_data
 
