@@ -6,7 +6,7 @@ import numpy as np
 import seqgp
 import small
 from seqgp.chains.advance import Recipe, advance, rebase, start
-from seqgp.chains.draw import merge, sample
+from seqgp.chains.draw import merge, sample, tune
 from seqgp.chains.exploration import StepExploration
 from seqgp.chains.plan import Budget, plan_of
 from seqgp.sequential.carry import PaperCarry
@@ -43,7 +43,8 @@ def test_pieces_one_after_the_other_are_one_chain_each():
 
 def test_the_draws_are_those_of_the_exact_posterior():
     """Gaussian data at known parameters: independent draws; |z| < 5 for three means, a false alarm in 10⁶."""
-    sampled = sample(jax.random.key(2), RECIPE, PROBLEM, PLAN, NO_Z, WINDOWS, 0.5, None)
+    found = tune(RECIPE, PROBLEM, small.WINDOW)
+    sampled = sample(jax.random.key(2), found, PROBLEM, PLAN, NO_Z, WINDOWS, 0.5, None)
     target = small.target(Y, KNOWN, mean=np.zeros(0), covariance=np.zeros((0, 0)))
     z = np.zeros(0)
     conditional = target.conditional(z)
