@@ -319,8 +319,8 @@ def test_other_files_for_fit(seqgp_, place, spoil, phrase):
     "command, phrase",
     [
         (["fit", "{place}/config.toml", "--seed", str(2**64)], "--seed"),
-        (["predict", "{run}", "{place}/table.csv", "-o", "{place}/out.csv", "--time", "inf"], "not one finite"),
-        (["predict", "{run}", "{place}/table.csv", "-o", "{place}/out.csv", "--time", "nan"], "not one finite"),
+        (["predict", "{run}", "{place}/table.csv", "-o", "{place}/out.csv", "--time", "inf"], "not a finite number"),
+        (["predict", "{run}", "{place}/table.csv", "-o", "{place}/out.csv", "--time", "nan"], "not a finite number"),
         (["fit"], "Missing argument 'CONFIG.toml'"),
         (["fit", "{place}"], "a folder, not a configuration"),
         (["fit", "{place}/nothing.toml"], "no such file"),
