@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from seqgp.filtering.observation import Gaussian, Observation, Places
+from seqgp.filtering.observation import LevelGaussian, Observation, Places
 from seqgp.filtering.system import System
 from seqgp.filtering.update import approximate_update, gaussian_update
 from seqgp.linalg.factor import cholesky, eigenvectors, solve_lower
@@ -117,13 +117,13 @@ class DenseFilter(eqx.Module):
         places: Places,
         design: Float[Array, "N q"],
         offset: Float[Array, " N"],
-    ) -> Gaussian:
+    ) -> LevelGaussian:
         """Coefficients of the mean, and the level at places among the sites."""
         h, places = self.system.observe(environment.parameters), places.through(environment.basis)
         rows = self._with_level(h, state.covariance, places, design)
         covariance = self._with_level(h, rows.T, places, design)
         mean = self._with_level(h, state.mean[None, :], places, design)[0]
-        return Gaussian(mean.at[design.shape[1] :].add(offset), covariance).symmetric()
+        return LevelGaussian(mean.at[design.shape[1] :].add(offset), covariance).symmetric()
 
     def _seen_by(self, parameters: Parameters, rows, places: Places, design) -> Float[Array, "k N"]:
         """Each row, a state, as the data see it: ``h's`` at their places, and their columns of the mean."""
@@ -196,7 +196,7 @@ class DenseFilter(eqx.Module):
         x: Float[Array, "N D"],
         design: Float[Array, "N q"],
         offset: Float[Array, " N"],
-    ) -> Gaussian:
+    ) -> LevelGaussian:
         """Coefficients of the mean, and the level anywhere in space: the state at the sites is sufficient for it."""
         whole = DenseFilter(
             self.system,

@@ -97,12 +97,12 @@ def stacked(observations: list[Observation]) -> Observation:
     return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *observations)
 
 
-class Gaussian(NamedTuple):
+class LevelGaussian(NamedTuple):
     """A Gaussian of the coefficients of the mean and of the level at some places, in this order."""
 
     mean: Float[Array, " k"]
     covariance: Float[Array, "k k"]
 
-    def symmetric(self) -> Gaussian:
+    def symmetric(self) -> LevelGaussian:
         """The same with rounding evened out."""
         return self._replace(covariance=0.5 * (self.covariance + jnp.swapaxes(self.covariance, -1, -2)))

@@ -56,7 +56,7 @@ def gaussian_update(
     return Update(solve_lower(root, white, transpose=True), root, jnp.ones(n), log_evidence + rest)
 
 
-class Sites(NamedTuple):
+class GaussianSites(NamedTuple):
     """Each datum as ``exp(−½ precision f² + linear f)``."""
 
     precision: Float[Array, " N"]
@@ -73,7 +73,7 @@ class Posterior(NamedTuple):
     scale: Float[Array, " N"]
 
 
-def posterior_of(sites: Sites, level: Float[Array, " N"], spread: Float[Array, "N N"]) -> Posterior:
+def posterior_of(sites: GaussianSites, level: Float[Array, " N"], spread: Float[Array, "N N"]) -> Posterior:
     """``N(m, V)`` times the sites, by way of ``B = I + D V D`` (Rasmussen & Williams 2006, section 3.4.3)."""
     scale = jnp.sqrt(sites.precision)
     root = cholesky(jnp.eye(len(level)) + scale[:, None] * spread * scale[None, :])
@@ -107,14 +107,14 @@ def approximate_update(
         log_evidence = jnp.sum(log_density(mode)) - quadratic - _log_determinant(posterior.root)
         return Update(posterior.slope, posterior.root, posterior.scale, log_evidence)
 
-    def sweep(sites: Sites, damping) -> tuple[Sites, None]:
+    def sweep(sites: GaussianSites, damping) -> tuple[GaussianSites, None]:
         posterior = posterior_of(sites, level, spread)
         cavity, _, moments = _tilted(log_density, sites, posterior)
         precision = 1 / moments.variance - 1 / cavity.variance
         linear = moments.mean / moments.variance - cavity.mean / cavity.variance
         precision = jnp.maximum(precision, 0.0)
         usable = seen & jnp.isfinite(precision) & jnp.isfinite(linear)
-        new = Sites(
+        new = GaussianSites(
             jnp.where(usable, (1 - damping) * sites.precision + damping * precision, sites.precision),
             jnp.where(usable, (1 - damping) * sites.linear + damping * linear, sites.linear),
         )
@@ -129,7 +129,7 @@ def approximate_update(
     )
 
 
-def _laplace(log_density, level, spread) -> tuple[Sites, Float[Array, " N"]]:
+def _laplace(log_density, level, spread) -> tuple[GaussianSites, Float[Array, " N"]]:
     """Sites at the mode of the level: Newton's method, each step the best of a few lengths."""
 
     def derivatives(f):
@@ -141,9 +141,9 @@ def _laplace(log_density, level, spread) -> tuple[Sites, Float[Array, " N"]]:
         value = jnp.sum(log_density(level + shift)) - 0.5 * dual @ shift
         return jnp.where(jnp.isnan(value), -jnp.inf, value)
 
-    def sites_at(f) -> Sites:
+    def sites_at(f) -> GaussianSites:
         gradient, precision = derivatives(f)
-        return Sites(precision, precision * f + gradient)
+        return GaussianSites(precision, precision * f + gradient)
 
     def step(carry):
         dual, value, _, count = carry
@@ -167,7 +167,7 @@ class _Moments(NamedTuple):
     variance: Float[Array, " N"]
 
 
-def _tilted(log_density, sites: Sites, posterior: Posterior) -> tuple[_Moments, Float[Array, " N"], _Moments]:
+def _tilted(log_density, sites: GaussianSites, posterior: Posterior) -> tuple[_Moments, Float[Array, " N"], _Moments]:
     """Each datum against the posterior without its own site: that Gaussian, the log mass and moments of both together.
 
     The nodes lie where the posterior is, so that few of them do.
@@ -190,7 +190,9 @@ def _tilted(log_density, sites: Sites, posterior: Posterior) -> tuple[_Moments, 
     return _Moments(cavity_mean, cavity_variance), total, _Moments(mean, spread)
 
 
-def _log_evidence(sites: Sites, posterior: Posterior, cavity: _Moments, log_mass, level, seen) -> Float[Array, ""]:
+def _log_evidence(
+    sites: GaussianSites, posterior: Posterior, cavity: _Moments, log_mass, level, seen
+) -> Float[Array, ""]:
     """``log ∫ N(f; m, V) Π site_i``, each site scaled such that its mass against the cavity is the datum's."""
     joint = 0.5 * (level @ posterior.slope + sites.linear @ posterior.mean) - _log_determinant(posterior.root)
     tilted = cavity.mean / cavity.variance + sites.linear

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from seqgp.filtering.dense import DenseFilter
 from seqgp.filtering.observation import Observation, stacked
 from seqgp.filtering.rotated import RotatedFilter
-from seqgp.online.history import History, Segment
+from seqgp.online.history import Segment, Timeline
 from seqgp.runtime.engine import compiled, cores, in_threads
 
 CHUNK = 16  # snapshots per call where many are run through
@@ -46,7 +46,7 @@ class Spent(NamedTuple):
         return Spent(self.filter_steps + other.filter_steps, self.compile_seconds + other.compile_seconds)
 
 
-def born(history: History, z: Float[np.ndarray, "S d"], steps: int) -> tuple[Bank, np.ndarray, Spent]:
+def born(history: Timeline, z: Float[np.ndarray, "S d"], steps: int) -> tuple[Bank, np.ndarray, Spent]:
     """Filters for new values of ``z``, run over the first ``steps`` snapshots, and their log evidence increments."""
     bank, spent = _started(history.segments[0], z), Spent()
     increments = [np.zeros((len(z), 0))]
@@ -64,7 +64,7 @@ def born(history: History, z: Float[np.ndarray, "S d"], steps: int) -> tuple[Ban
     return bank, np.concatenate(increments, axis=1), spent
 
 
-def advanced(history: History, bank: Bank) -> tuple[Bank, Float[np.ndarray, " S"], Spent]:
+def advanced(history: Timeline, bank: Bank) -> tuple[Bank, Float[np.ndarray, " S"], Spent]:
     """The filters given the last snapshot of the history, and its log density for each particle."""
     last, seconds = len(history.segments) - 1, 0.0
     while bank.segment < last:
@@ -139,7 +139,7 @@ def _started(segment: Segment, z: np.ndarray) -> Bank:
     return Bank(tuple(in_threads(tasks)), 0)
 
 
-def _converted(bank: Bank, history: History, number: int) -> tuple[Bank, float]:
+def _converted(bank: Bank, history: Timeline, number: int) -> tuple[Bank, float]:
     before, after = history.segments[number - 1].filter, history.segments[number].filter
     runs = [compiled(_convert, before, after, *group) for group in bank.groups]
     return Bank(tuple(in_threads([run for run, _ in runs])), number), sum(seconds for _, seconds in runs)

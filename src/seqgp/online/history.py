@@ -37,7 +37,7 @@ class Segment(NamedTuple):
     observations: tuple[Observation, ...]
 
 
-class Layout(NamedTuple):
+class SiteLayout(NamedTuple):
     """Where the latent lives: stations seen so far (or the points of a grid), or knots."""
 
     x: np.ndarray  # (M, D): sites in use
@@ -53,12 +53,12 @@ class Layout(NamedTuple):
         return "stations" if self.axes is None else "grid (Kronecker)"
 
 
-class History(NamedTuple):
+class Timeline(NamedTuple):
     """All snapshots so far, laid out."""
 
     system: System
     latent: Any  # what the user asked for
-    layout: Layout
+    layout: SiteLayout
     segments: tuple[Segment, ...]
     snapshots: tuple[Snapshot, ...]
     rebuilt: bool  # whether the last snapshot changed how all before are laid out
@@ -73,7 +73,7 @@ class History(NamedTuple):
         """Which filter is in use, in a word."""
         return {RotatedFilter: "rotated", ModalFilter: "modes of knots"}.get(type(self.filter), "dense")
 
-    def with_snapshot(self, snapshot: Snapshot) -> History:
+    def with_snapshot(self, snapshot: Snapshot) -> Timeline:
         """With one more snapshot."""
         layout = self.layout
         if layout.knots is None:
@@ -90,7 +90,7 @@ class History(NamedTuple):
         moving = 2 * fresh > len(snapshot.x) and len(snapshot.x) > 1
         return self.latent == "auto" and smooth and snapshot.x.shape[1] <= 3 and moving and len(self.layout.x) > 8
 
-    def _with_sites(self, fresh: np.ndarray, snapshot: Snapshot) -> Layout:
+    def _with_sites(self, fresh: np.ndarray, snapshot: Snapshot) -> SiteLayout:
         if isinstance(self.latent, Grid):
             raise DataError(
                 f"Grid: {len(fresh)} points of x at t = {snapshot.t} are not of the first snapshot; use latent='auto' "
@@ -105,13 +105,13 @@ class History(NamedTuple):
         return self.layout._replace(x=x, axes=None)
 
 
-def begin(system: System, latent: Any, snapshot: Snapshot) -> History:
+def begin(system: System, latent: Any, snapshot: Snapshot) -> Timeline:
     """The history of a first snapshot: chooses where the latent lives."""
     layout = _first_layout(system, latent, snapshot.x)
-    return _appended(History(system, latent, layout, (), (), rebuilt=False), snapshot)
+    return _appended(Timeline(system, latent, layout, (), (), rebuilt=False), snapshot)
 
 
-def laid_out(system: System, latent: Any, snapshots: Any) -> History:
+def laid_out(system: System, latent: Any, snapshots: Any) -> Timeline:
     """The history of many snapshots, as it came about one by one."""
     history = begin(system, latent, snapshots[0])
     for snapshot in snapshots[1:]:
@@ -119,37 +119,37 @@ def laid_out(system: System, latent: Any, snapshots: Any) -> History:
     return history
 
 
-def _first_layout(system: System, latent: Any, x: np.ndarray) -> Layout:
+def _first_layout(system: System, latent: Any, x: np.ndarray) -> SiteLayout:
     kernel = system.model.kernel
     terms = [term for _, term in kernel.terms()]
     if isinstance(latent, Knots):
-        return Layout(x, None, latent.resolve(terms[0], x), "asked for")
+        return SiteLayout(x, None, latent.resolve(terms[0], x), "asked for")
     if not (latent == "auto" or isinstance(latent, (Dense, Grid))):
         raise SamplerError(f"latent = {latent!r}: expected 'auto', seqgp.Dense(), seqgp.Grid() or seqgp.Knots(…)")
     grid = Grid().resolve(terms[0], x)
     if grid.axes is not None and len(terms) == 1 and not isinstance(latent, Dense):
-        return Layout(grid.points, grid.axes, None, "x is a product grid and the kernel a product over its axes")
+        return SiteLayout(grid.points, grid.axes, None, "x is a product grid and the kernel a product over its axes")
     smooth = all(isinstance(term.space, SMOOTH) for term in terms)
     if latent == "auto" and len(x) > MANY and smooth and x.shape[1] <= 3:
-        return Layout(x, None, Knots().resolve(terms[0], x), f"a smooth kernel, and more than {MANY} points")
-    return Layout(
+        return SiteLayout(x, None, Knots().resolve(terms[0], x), f"a smooth kernel, and more than {MANY} points")
+    return SiteLayout(
         np.unique(x, axis=0) if len(np.unique(x, axis=0)) < len(x) else x, None, None, "stations as they come"
     )
 
 
-def _rebuilt(history: History, snapshot: Snapshot) -> History:
+def _rebuilt(history: Timeline, snapshot: Snapshot) -> Timeline:
     """All snapshots on knots, because inputs move."""
     every = (*history.snapshots, snapshot)
     x = np.concatenate([one.x for one in every])
     knots = Knots().resolve(history.system.model.kernel.terms()[0][1], x)
-    layout = Layout(x[:0], None, knots, "a smooth kernel, and inputs that move")
-    new = History(history.system, history.latent, layout, (), (), rebuilt=True)
+    layout = SiteLayout(x[:0], None, knots, "a smooth kernel, and inputs that move")
+    new = Timeline(history.system, history.latent, layout, (), (), rebuilt=True)
     for one in every:
         new = _appended(new, one)
     return new
 
 
-def _appended(history: History, snapshot: Snapshot) -> History:
+def _appended(history: Timeline, snapshot: Snapshot) -> Timeline:
     system, layout = history.system, history.layout
     last = history.snapshots[-1].t if history.snapshots else snapshot.t
     observation = observation_of(system, layout, snapshot, snapshot.t - last)
@@ -169,14 +169,14 @@ def _appended(history: History, snapshot: Snapshot) -> History:
     return history._replace(segments=(*segments, segment), snapshots=(*history.snapshots, snapshot))
 
 
-def _serves(filter: DenseFilter | RotatedFilter, layout: Layout, rotated: bool) -> bool:
+def _serves(filter: DenseFilter | RotatedFilter, layout: SiteLayout, rotated: bool) -> bool:
     """Whether a filter can take the snapshot as well."""
     if isinstance(filter, RotatedFilter):
         return rotated and len(layout.x) == filter.sites
     return isinstance(filter, ModalFilter) or len(layout.x) <= int(np.sum(filter.mask))
 
 
-def _filter_for(system: System, layout: Layout, rotated: bool, last: Any) -> DenseFilter | RotatedFilter:
+def _filter_for(system: System, layout: SiteLayout, rotated: bool, last: Any) -> DenseFilter | RotatedFilter:
     if layout.knots is not None:
         points = layout.knots.points
         return ModalFilter(system, points, _modes(system, points))
@@ -204,7 +204,7 @@ def _modes(system: System, knots: np.ndarray) -> int:
     return min(len(knots), -(-most // 4) * 4)
 
 
-def observation_of(system: System, layout: Layout, snapshot: Snapshot, dt: float) -> Observation:
+def observation_of(system: System, layout: SiteLayout, snapshot: Snapshot, dt: float) -> Observation:
     """A snapshot laid on the sites, a time ``dt`` after the one before it."""
     filled, missing = fill_missing(snapshot.y)
     columns = system.columns(snapshot.t, snapshot.x, snapshot.context)
@@ -216,14 +216,14 @@ def observation_of(system: System, layout: Layout, snapshot: Snapshot, dt: float
     return reduced(observation) if many else observation
 
 
-def places_of(layout: Layout, x: np.ndarray) -> Places:
+def places_of(layout: SiteLayout, x: np.ndarray) -> Places:
     """Where known inputs lie among the sites."""
     if layout.knots is None:
         return Places(index=_rows_in(layout.x, x))
     return Places(weights=np.asarray(layout.knots.interpolate(x).weights))
 
 
-def all_known(layout: Layout, x: np.ndarray) -> bool:
+def all_known(layout: SiteLayout, x: np.ndarray) -> bool:
     """Whether inputs have places among the sites."""
     return layout.knots is not None or not len(_new_rows(layout.x, x))
 
@@ -253,7 +253,7 @@ def _one_noise_level(system: System, snapshot: Snapshot) -> bool:
     return jnp.ndim(likelihood.noise(snapshot.context, parameters)) == 0
 
 
-def _complete(layout: Layout, observation: Observation) -> bool:
+def _complete(layout: SiteLayout, observation: Observation) -> bool:
     return bool(observation.seen.all()) and np.array_equal(
         np.sort(np.asarray(observation.places.index)), np.arange(len(layout.x))
     )

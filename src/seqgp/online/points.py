@@ -24,14 +24,16 @@ def log_normal(z: Float[np.ndarray, "n d"], mean: np.ndarray, sd: np.ndarray) ->
     return (-0.5 * ((z - mean) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi)).sum(axis=1)
 
 
-class Student(NamedTuple):
+class StudentProposal(NamedTuple):
     """A multivariate Student's t distribution."""
 
     mean: Float[np.ndarray, " d"]
     root: Float[np.ndarray, "d d"]
 
     @classmethod
-    def fitted(cls, z: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], floor: np.ndarray) -> Student:
+    def fitted(
+        cls, z: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], floor: np.ndarray
+    ) -> StudentProposal:
         """To a weighted cloud, widened; ``floor`` are variances below which no direction falls."""
         mean = weights @ z
         centred = z - mean
@@ -57,7 +59,7 @@ class Student(NamedTuple):
 class Mixture(NamedTuple):
     """A mixture of Student's t distributions: the last ones that were fitted, which protects against a bad fit."""
 
-    parts: tuple[Student, ...]
+    parts: tuple[StudentProposal, ...]
     shares: tuple[float, ...]
 
     def points(self, rng: np.random.Generator, count: int) -> Float[np.ndarray, "n d"]:

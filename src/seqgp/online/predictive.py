@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int, Key
 
 from seqgp.filtering.dense import DenseFilter
-from seqgp.filtering.observation import Gaussian
+from seqgp.filtering.observation import LevelGaussian
 from seqgp.filtering.rotated import RotatedFilter
 from seqgp.filtering.system import System
 from seqgp.linalg.factor import cholesky, solve_lower
@@ -18,7 +18,7 @@ from seqgp.models.likelihoods import fill_missing
 from seqgp.models.model import Model
 from seqgp.models.types import Array
 from seqgp.online.bank import Bank, group_sizes, over_particles
-from seqgp.online.history import History, all_known, places_of
+from seqgp.online.history import Timeline, all_known, places_of
 from seqgp.runtime.engine import compiled, in_threads
 
 ROUNDING = 1e-10  # of the mean variance, on the diagonal of a covariance that is drawn from
@@ -36,7 +36,7 @@ class Where(NamedTuple):
 class CloudPredictive(NamedTuple):
     """The level at new inputs, from the filter of each draw's particle."""
 
-    history: History
+    history: Timeline
     bank: Bank
     where: Where
     particle: Int[np.ndarray, " draws"]
@@ -68,7 +68,7 @@ class CloudPredictive(NamedTuple):
 
 
 def predictive_of(
-    history: History, bank: Bank, particle: np.ndarray, z: np.ndarray, x: np.ndarray, t: float, context: Any
+    history: Timeline, bank: Bank, particle: np.ndarray, z: np.ndarray, x: np.ndarray, t: float, context: Any
 ) -> CloudPredictive:
     """What the filters say about the level at new inputs, at a time from the last one on."""
     columns = history.system.columns(t, x, context)
@@ -78,7 +78,7 @@ def predictive_of(
 
 
 def draws_at_data(
-    history: History, bank: Bank, particle: Int[np.ndarray, " draws"], white: Float[np.ndarray, "draws k"]
+    history: Timeline, bank: Bank, particle: Int[np.ndarray, " draws"], white: Float[np.ndarray, "draws k"]
 ) -> tuple[Float[np.ndarray, "draws q"], Float[np.ndarray, "draws n"], float]:
     """Coefficients of the mean and the level at the last snapshot's inputs, a draw of each for given particles.
 
@@ -128,7 +128,7 @@ class _Slots:
         return np.concatenate([np.asarray(table) for table in tables])[self._particle, self._slot]
 
 
-def _gaussian(filter: DenseFilter | RotatedFilter, where: Where, environment, state) -> tuple[Gaussian, Any]:
+def _gaussian(filter: DenseFilter | RotatedFilter, where: Where, environment, state) -> tuple[LevelGaussian, Any]:
     """Coefficients and level of one particle, and its parameters."""
     system: System = filter.system
     dense = filter

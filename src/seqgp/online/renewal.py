@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from seqgp.online.cloud import Cloud, systematic
-from seqgp.online.points import Mixture, Student, log_normal
+from seqgp.online.points import Mixture, StudentProposal, log_normal
 
 RENEW_BELOW = 0.4  # of the particles are effective
 GOOD = 0.6  # an importance sample is taken at once
@@ -87,7 +87,7 @@ def renewed(
     start = time.perf_counter()
     size = len(cloud.z)
     best: tuple[Cloud, Any] | None = None
-    fits: list[Student] = []
+    fits: list[StudentProposal] = []
     reference, spent, rounds = cloud, 0, 0
     while rounds < ROUNDS:
         rounds += 1
@@ -117,9 +117,9 @@ def renewed(
     return cloud, filters, Renewal("moves", power, rounds, float(size), acceptance, spent + moved, seconds)
 
 
-def _fit(cloud: Cloud, power: float, workshop: Workshop) -> Student:
+def _fit(cloud: Cloud, power: float, workshop: Workshop) -> StudentProposal:
     floor = 1e-10 * workshop.prior[1] ** 2
-    return Student.fitted(cloud.z, cloud.weights(power), floor)
+    return StudentProposal.fitted(cloud.z, cloud.weights(power), floor)
 
 
 def _moved(

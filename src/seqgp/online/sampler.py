@@ -18,7 +18,7 @@ from seqgp.models.states import ORDER
 from seqgp.models.types import Array
 from seqgp.online.bank import Bank, Spent, advanced, born, chosen, either
 from seqgp.online.cloud import Cloud, systematic
-from seqgp.online.history import History, begin, laid_out
+from seqgp.online.history import Timeline, begin, laid_out
 from seqgp.online.memory import Memory, remembered
 from seqgp.online.points import log_normal, normal_points
 from seqgp.online.predictive import draws_at_data
@@ -186,7 +186,7 @@ class OnlineSampler:
         dropped = now.dropped + len(snapshots) - keep
         return now._replace(history=history, dropped=dropped, memory=memory), bank
 
-    def _drawn(self, key, history: History, bank: Bank, cloud: Cloud, particle: np.ndarray):
+    def _drawn(self, key, history: Timeline, bank: Bank, cloud: Cloud, particle: np.ndarray):
         """The level at the data and all parameters of each draw."""
         system, n = self.system, len(history.snapshots[-1].x)
         q = len(system.in_state)
@@ -255,7 +255,7 @@ class OnlineSampler:
 class _Step(NamedTuple):
     """A step under way: the snapshot is absorbed, the cloud not yet settled."""
 
-    history: History
+    history: Timeline
     bank: Bank
     cloud: Cloud
     born: int

@@ -15,7 +15,7 @@ from seqgp.filtering.smoother import draw_path
 from seqgp.models.errors import DataError, SamplerError
 from seqgp.models.snapshot import Snapshot
 from seqgp.models.types import Array
-from seqgp.online.history import History, laid_out, observation_of, places_of
+from seqgp.online.history import Timeline, laid_out, observation_of, places_of
 from seqgp.online.sampler import OnlineSampler
 from seqgp.online.state import OnlineState
 from seqgp.runtime.engine import compiled, cores, in_threads
@@ -83,7 +83,7 @@ def _with_times(state: OnlineState, wanted: tuple[float, ...]) -> list[Snapshot]
     return [seen[t] for t in sorted(seen)]
 
 
-def _one_filter(history: History) -> tuple[DenseFilter, Observation]:
+def _one_filter(history: Timeline) -> tuple[DenseFilter, Observation]:
     """All snapshots for one dense filter, on the sites of the last one."""
     layout, system, filter = history.layout, history.system, history.filter
     if not isinstance(filter, ModalFilter):
@@ -104,7 +104,7 @@ def _paths(filter: DenseFilter, observations: Observation, keys, z):
     return jax.lax.map(one, (keys, z))
 
 
-def _level(history: History, snapshot: Snapshot, rows: np.ndarray, z: np.ndarray) -> np.ndarray:
+def _level(history: Timeline, snapshot: Snapshot, rows: np.ndarray, z: np.ndarray) -> np.ndarray:
     """The level at the inputs of a snapshot, from the latent at the sites and the coefficients of the mean."""
     system, layout = history.system, history.layout
     places = places_of(layout, snapshot.x)

@@ -13,7 +13,7 @@ from seqgp.models.snapshot import Snapshot
 from seqgp.models.types import Array
 from seqgp.online.bank import Bank, advanced, born
 from seqgp.online.cloud import Cloud
-from seqgp.online.history import History, laid_out
+from seqgp.online.history import Timeline, laid_out
 from seqgp.online.memory import Memory
 from seqgp.online.predictive import CloudPredictive, predictive_of
 
@@ -76,7 +76,7 @@ class OnlineState(NamedTuple):
         return self._replace(snapshots=tuple(snapshots(self.dropped)))
 
     def revived(self, model: Model) -> Live:
-        """History and filters: those in memory, or computed again, bit for bit the same."""
+        """Timeline and filters: those in memory, or computed again, bit for bit the same."""
         if self.live is not None:
             return self.live
         from seqgp.filtering.system import System  # the model is needed for that alone
@@ -94,5 +94,5 @@ class OnlineState(NamedTuple):
 class Live(NamedTuple):
     """What is kept in memory between steps."""
 
-    history: History
+    history: Timeline
     bank: Bank

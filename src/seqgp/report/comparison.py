@@ -14,7 +14,7 @@ from seqgp.plots.history import History, stations_of
 MODEL = "this model"
 
 
-class Comparison(NamedTuple):
+class BaselineComparison(NamedTuple):
     """Scores over the data that all of them forecast.
 
     Attributes:
@@ -32,7 +32,7 @@ class Comparison(NamedTuple):
     data: int
 
 
-def compare_forecasts(history: History, checks: Sequence[Check]) -> Comparison | None:
+def compare_forecasts(history: History, checks: Sequence[Check]) -> BaselineComparison | None:
     """Model, persistence and AR(1), where stations are seen again and again; None where they are not."""
     moments = [moment for moment in history.steps if moment.y is not None]
     simple = baselines([stations_of(moment) for moment in moments], [np.asarray(moment.y) for moment in moments])
@@ -58,7 +58,7 @@ def compare_forecasts(history: History, checks: Sequence[Check]) -> Comparison |
             within[name].append(forecast.inside(y)[both])
     if not times:
         return None
-    return Comparison(
+    return BaselineComparison(
         times,
         {name: [float(step.mean()) for step in found] for name, found in scores.items()},
         {name: float(np.concatenate(found).mean()) for name, found in scores.items()},
