@@ -248,7 +248,7 @@ def check_positive(slot: Slot, where: str) -> None:
     """Raise unless a number is positive, or a prior has no mass below zero (as far as double precision can tell)."""
     for entry in slot if isinstance(slot, tuple) else (slot,):
         if isinstance(entry, Prior):
-            with jax.enable_x64(True):
+            with jax.enable_x64(True), jax.ensure_compile_time_eval():  # a model may be made inside a trace
                 ends = entry.loc + FromDistribution.reach * entry.scale * np.array([-1.0, 1.0])
                 lowest = float(np.min(np.asarray(entry.value(jnp.asarray(ends)))))
             if lowest < 0:
