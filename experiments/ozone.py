@@ -54,7 +54,7 @@ class Score(NamedTuple):
     mae: float
     crps: float
     coverage: float
-    count: int
+    values: int
 
 
 def read(path: Path, days: int | None = None) -> Data:
@@ -64,6 +64,7 @@ def read(path: Path, days: int | None = None) -> Data:
     for name in COVARIATES:
         frame[name] = (frame[name] - frame.loc[learnt, name].mean()) / frame.loc[learnt, name].std()
     snapshots, truth = [], []
+    out = np.zeros(0, bool)
     for t, (_, day) in enumerate(list(frame.groupby(["Month", "Day"]))[:days]):
         out = day["s.index"].isin(HELD_OUT).to_numpy()
         ppb = day["y8hrmax"].to_numpy()
@@ -168,7 +169,7 @@ def main(argv: list[str] | None = None) -> dict[str, Score]:
         found[f"{name}, all days"], found[f"{name}, up to the day"] = past, online
         last = runs[name].infos[-1]
         console.print(
-            f"{name}: {past.count} values, log evidence {last.log_evidence:.1f} ± {last.log_evidence_se:.1f}, "
+            f"{name}: {past.values} values, log evidence {last.log_evidence:.1f} ± {last.log_evidence_se:.1f}, "
             f"{time.perf_counter() - start:.0f} s"
         )
         for parameter, values in runs[name].state.parameters.items():

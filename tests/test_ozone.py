@@ -15,7 +15,7 @@ def test_scores_leave_missing_data_out():
     truth = np.array([[10.0, np.nan], [20.0, 30.0]])
     draws = np.random.default_rng(0).normal(np.array([[13.0, 0.0], [20.0, 30.0]]), 1.0, size=(4000, 2, 2))
     found = score(draws, truth)
-    assert found.count == 3
+    assert found.values == 3
     assert found.rmse == pytest.approx(np.sqrt(3.0), abs=0.05)  # errors 3, 0 and 0, up to the mean of 4000 draws
     assert found.mae == pytest.approx(1.0, abs=0.05)
     assert found.coverage == pytest.approx(2 / 3)
@@ -48,7 +48,7 @@ def test_a_table_of_our_own_goes_through(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "32 values" in said
     assert "spTimer GPP" in said
-    assert found["weather, all days"].count == 4 * len(HELD_OUT)
+    assert found["weather, all days"].values == 4 * len(HELD_OUT)
     assert found["weather, all days"].rmse < 4.0
     assert found["weather, up to the day"].rmse < 4.0
 

@@ -116,8 +116,8 @@ def _lagged(order: int, u: Float[Array, ""]) -> Float[Array, "p p"]:
 
 def _transition(order: int, u: Float[Array, ""]) -> tuple[Float[Array, "p p"], Float[Array, "p p"]]:
     """``A = cov(s(t + u), s(t)) P⁻¹`` and the covariance of what is new, ``P − A P A'``."""
-    stationary = _stationary(order)
-    a = _lagged(order, u) @ jnp.asarray(np.linalg.inv(stationary))
+    stationary = jnp.asarray(_stationary(order))
+    a = _lagged(order, u) @ jnp.asarray(np.linalg.inv(_stationary(order)))
     new = stationary - a @ stationary @ a.T
     return a, 0.5 * (new + new.T)
 

@@ -71,12 +71,13 @@ def online_posterior(
 
     def log_density(z: np.ndarray) -> tuple[np.ndarray, AtParameters]:
         pieces = [run(jnp.asarray(piece)) for piece in np.split(z, len(z) // few)]  # compiled for one size
-        found = AtParameters(*(np.concatenate(parts) for parts in zip(*pieces)))
+        found = AtParameters(*(jnp.concatenate(parts) for parts in zip(*pieces)))
         height = np.asarray(found.log_likelihood) + norm.logpdf(z, mean, sd).sum(axis=1)
         return np.where(np.isnan(height), -np.inf, height), found
 
     rng = np.random.default_rng(seed)
     proposal = _spread_out(rng, *_mode(path.given, mean, sd, rng))
+    z, log_weights = np.zeros((0, len(mean))), np.zeros(0)
     for _ in range(ROUNDS):
         z = proposal.points(rng, few)
         log_weights = log_density(z)[0] - proposal.log_density(z)
@@ -117,7 +118,8 @@ def _summary(model: Model, path: str, z: np.ndarray, log_weights: np.ndarray, fo
 
 
 def _effective(log_weights: np.ndarray) -> float:
-    return float(np.exp(2 * logsumexp(log_weights) - logsumexp(2 * log_weights)))
+    weights = np.exp(log_weights - np.max(log_weights))
+    return float(weights.sum() ** 2 / (weights**2).sum())
 
 
 class _Mixture(NamedTuple):
