@@ -74,15 +74,16 @@ def test_domain_defaults_to_a_box_with_a_margin_and_is_enforced():
 
 def test_accuracy_is_reported_with_a_remedy():
     x = np.random.default_rng(0).uniform(size=(40, 2))
-    kernel = separable(seqgp.SquaredExponential(1.0))
+    kernel = separable(seqgp.SquaredExponential(0.2))
+    model, no_z = seqgp.Model(kernel=kernel, likelihood=seqgp.Gaussian(0.1)), jnp.zeros(0)
     grid = seqgp.Knots((4, 4), SQUARE).resolve(kernel, x)
-    numbers, remarks = grid.remark(kernel, {"space.lengthscale": jnp.asarray(0.2)}, x)
+    numbers, remarks = grid.report(model, no_z, x)
     assert numbers["represented"] < 0.999
     assert "would do" in remarks[0]
     enough = grid.enough_nodes(kernel, {"space.lengthscale": jnp.asarray(0.2)}, x)
     assert f"nodes={enough}" in remarks[0]
     finer = seqgp.Knots(enough, SQUARE).resolve(kernel, x)
-    assert finer.remark(kernel, {"space.lengthscale": jnp.asarray(0.2)}, x)[1] == []
+    assert finer.report(model, no_z, x)[1] == []
 
 
 def test_kronecker_factors_where_the_kernel_is_a_product():
