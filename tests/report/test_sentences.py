@@ -8,7 +8,7 @@ from seqgp.samplers.info import Info
 from seqgp.samplers.remarks import Remark
 
 
-def info(step, warnings=(), effective=float("nan")):
+def info(step, warnings=(), effective=None):
     found = Info(float(step), step, 1.0, 0.0, {}, {}, {"noise": 400.0}, {}, 4, 0, {}, 0.0, warnings)
     return found._replace(effective=effective)
 

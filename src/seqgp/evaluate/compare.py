@@ -73,8 +73,8 @@ def compare(runs: Mapping[str, Any]) -> Comparison:
         said = ", ".join(f"{name} at t = {info.t:g}" for name, info in last.items())
         raise DataError(f"compare: the runs end at different times ({said}); run all of them over the same snapshots")
     shared = set.intersection(*({t for t, info in found.items() if info.scores} for found in infos.values()))
-    evidence = {name: float(info.log_evidence) for name, info in last.items()}
-    variance = {name: float(info.log_evidence_se) ** 2 for name, info in last.items()}
+    evidence = {name: _number(info.log_evidence) for name, info in last.items()}
+    variance = {name: _number(info.log_evidence_se) ** 2 for name, info in last.items()}
     scores = {name: _mean_scores([infos[name][t].scores for t in sorted(shared)]) for name in runs}
     known = all(np.isfinite(value) for value in evidence.values())
     order = sorted(runs, key=lambda name: -(evidence[name] if known else scores[name][1]))
@@ -94,6 +94,10 @@ def compare(runs: Mapping[str, Any]) -> Comparison:
         for name in order
     )
     return Comparison(candidates, len(shared))
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else float(value)
 
 
 def _mean_scores(scores: list[dict[str, float]]) -> tuple[float, float, float]:

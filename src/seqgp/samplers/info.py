@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 
@@ -40,9 +39,9 @@ class Info(NamedTuple):
     warnings: tuple[str, ...]
     scores: dict[str, float] = {}  # noqa: RUF012
     extras: dict[str, Any] = {}  # noqa: RUF012
-    log_evidence: float = float("nan")  # log p(y_1:t), where the sampler has it
-    log_evidence_se: float = float("nan")
-    effective: float = float("nan")  # the effective number of particles
+    log_evidence: float | None = None  # log p(y_1:t), where the sampler has it
+    log_evidence_se: float | None = None
+    effective: float | None = None  # the effective number of particles
     renewals: tuple[Any, ...] = ()  # of particles in this step, with their cost
 
     @property
@@ -58,14 +57,14 @@ class Info(NamedTuple):
     @property
     def health(self) -> str:
         """In a few words, how far the draws can be trusted."""
-        if math.isfinite(self.effective):
+        if self.effective is not None:
             return f"{self.effective:.0f} effective particles, log evidence {self.log_evidence:.2f}"
         return f"least ESS {self.min_ess:.0f}, largest R-hat {self.max_rhat:.3f}"
 
 
 def particle_figure(info: Info, name: str) -> float | None:
     """``log_evidence``, ``log_evidence_se``, ``effective`` or ``renewals`` of an info, where its sampler has it."""
-    if not math.isfinite(info.effective):
+    if info.effective is None:
         return None
     value = getattr(info, name)
     return float(len(value) if isinstance(value, tuple) else value)
