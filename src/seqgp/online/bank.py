@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -85,9 +84,9 @@ def either(take: np.ndarray, new: Bank, old: Bank) -> Bank:
     """The new filter of each particle where ``take`` says so, otherwise the old one."""
     groups = []
     for part, one, other in zip(_slices(len(take)), new.groups, old.groups):
-        mask = jnp.asarray(take[part])
+        mask = take[part]
         groups.append(
-            jax.tree.map(lambda a, b: jnp.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b), one, other)  # noqa: B023
+            jax.tree.map(lambda a, b: np.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b), one, other)  # noqa: B023
         )
     return Bank(tuple(groups), new.segment)
 
@@ -175,7 +174,8 @@ def _slices(count: int) -> list[slice]:
 
 
 def _joined(bank: Bank) -> Any:
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *bank.groups)
+    # By NumPy: JAX would compile each slice and concatenation of its own.
+    return jax.tree.map(lambda *leaves: np.concatenate([np.asarray(leaf) for leaf in leaves]), *bank.groups)
 
 
 def _split(whole: Any, count: int, segment: int) -> Bank:
