@@ -45,7 +45,7 @@ def exact(model, data, nodes=41):
     sd = np.sqrt(np.diag(covariance))
     line = np.linspace(-4, 4, nodes)
     grid = np.stack([g.reshape(-1) for g in np.meshgrid(*[m + s * line for m, s in zip(mean, sd)])], axis=1)
-    stacked = stack(data)
+    stacked = stack(model, data)
     between = observed_distances(model, stacked)
     evidence = np.asarray(
         jax.jit(lambda z: jax.lax.map(lambda one: log_marginal(model, stacked, between, model.parameters(one)), z))(

@@ -125,10 +125,13 @@ def _run(filter: Filter, observations: Observation, environments, states):
 
 def _convert(before: Filter, after: Filter, environments, states):
     def one(environment, state):
+        dense = before
         if isinstance(before, RotatedFilter):
-            assert isinstance(after, DenseFilter)
-            return before.to_dense(after, environment, state)
-        return before.extended(after, environment, state)  # type: ignore[arg-type]
+            dense = DenseFilter(before.system, before.x, np.ones(before.sites, bool))
+            environment, state = before.to_dense(dense, environment, state)
+        assert isinstance(dense, DenseFilter)
+        assert isinstance(after, DenseFilter)
+        return dense.extended(after, environment, state)  # exact, for stations that join as well
 
     return over_particles(after, one)(environments, states)
 
