@@ -36,7 +36,7 @@ def test_filter_and_smoother_are_exact(time):
         np.testing.assert_allclose(filtered.covariance[t], exact.covariance, atol=1e-7)
         np.testing.assert_allclose(smoothed.mean[t], everything[t].mean, atol=1e-6)
         np.testing.assert_allclose(smoothed.covariance[t], everything[t].covariance, atol=1e-6)
-    data = stack(snapshots)
+    data = stack(known, snapshots)
     evidence = log_marginal(known, data, observed_distances(known, data), parameters)
     assert filtered.log_likelihood == pytest.approx(float(evidence), abs=1e-6)
 
