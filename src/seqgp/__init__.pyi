@@ -43,6 +43,7 @@ from .models.families import Poisson as Poisson
 from .models.families import StudentT as StudentT
 from .models.gaussian import Gaussian as Gaussian
 from .models.kernels import Constant as Constant
+from .models.kernels import Coregionalised as Coregionalised
 from .models.kernels import Covariance as Covariance
 from .models.kernels import GreatCircle as GreatCircle
 from .models.kernels import LinearKernel as LinearKernel

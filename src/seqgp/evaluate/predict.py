@@ -136,7 +136,7 @@ def predict(
     x = np.asarray(x_new, dtype=float)
     time = state.t if t is None else float(t)
     _check_inputs(x, time, state)
-    model.kernel.check_dimension(x.shape[1])
+    model.kernel.check_inputs(x)
     context = jax.tree.map(np.asarray, context)
     key_latent, key_data = jax.random.split(key)
     predictive = state.predictive(model, x, time, context)

@@ -40,7 +40,7 @@ def default_design(model: Model, n: int = 10, steps: int = 1) -> tuple[Snapshot,
 
 def _takes(model: Model, dimension: int) -> bool:
     try:
-        model.kernel.check_dimension(dimension)
+        model.kernel.check_inputs(np.zeros((1, dimension)))
     except ModelError:
         return False
     return True

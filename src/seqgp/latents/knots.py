@@ -78,6 +78,10 @@ class Knots(eqx.Module):
         place = chebyshev_nodes if self.interpolation == "chebyshev" else np.linspace
         lines = tuple(place(low, high, n) for (low, high), n in zip(domain, nodes))
         points = np.array(list(itertools.product(*lines)))
+        try:
+            kernel.space.check_inputs(points)
+        except DataError as error:
+            raise SamplerError(f"Knots: no inputs that the kernel takes ({error}); use latent=seqgp.Dense()") from error
         axes = lines if is_product(kernel, dimension) else None
         return KnotGrid(points=points, axes=axes, lines=lines, domain=domain, interpolation=self.interpolation)
 

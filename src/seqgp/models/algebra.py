@@ -14,6 +14,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from seqgp.models.errors import ModelError
@@ -67,6 +68,10 @@ class Kernel(eqx.Module):
 
     def check_dimension(self, dimension: int) -> None:
         """Raise if the kernel does not take inputs of this dimension."""
+
+    def check_inputs(self, x: Float[np.ndarray, "n D"]) -> None:
+        """Raise if the kernel does not take these inputs."""
+        self.check_dimension(x.shape[1])
 
     def along(self, axis: int, dimension: int) -> Along | None:
         """The factor along one axis and the choice of its parameters, where the kernel is a product over axes."""
@@ -138,6 +143,11 @@ class Combined(Kernel):
         """Raise unless inputs of this dimension fit."""
         for part in self.parts:
             part.check_dimension(dimension)
+
+    def check_inputs(self, x):
+        """Raise unless these inputs fit."""
+        for part in self.parts:
+            part.check_inputs(x)
 
 
 class Sum(Combined):

@@ -8,9 +8,11 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from seqgp.models.algebra import Constant, Kernel, Parameters, Sum, Times, WhiteNoise, positive_slot, within
+from seqgp.models.coregionalised import Coregionalised
 from seqgp.models.errors import ModelError
 from seqgp.models.priors import Slot, as_slot
 from seqgp.models.spatial import Covariance, GreatCircle, LinearKernel, Product, Rotated, as_space_kernel
@@ -26,6 +28,7 @@ from seqgp.models.stationary import (
 
 __all__ = [
     "Constant",
+    "Coregionalised",
     "Covariance",
     "GreatCircle",
     "Kernel",
@@ -72,10 +75,10 @@ class LatentKernel(eqx.Module):
         """``Σ scale²``: what the jitter of covariance matrices is relative to."""
         return functools.reduce(jnp.add, [parameters[f"{prefix}scale"] ** 2 for prefix, _ in self.terms()])
 
-    def check_dimension(self, dimension: int) -> None:
-        """Raise if the kernels of space do not take inputs of this dimension."""
+    def check_inputs(self, x: Float[np.ndarray, "n D"]) -> None:
+        """Raise if the kernels of space do not take these inputs."""
         for _, term in self.terms():
-            term.space.check_dimension(dimension)
+            term.space.check_inputs(x)
 
     def prepare(self, t: Float[Array, " n"], x: Float[Array, "n D"]) -> tuple[Any, ...]:
         """What the covariance of a row of points in time and space needs of them, term by term."""

@@ -47,7 +47,7 @@ def check_snapshot(model: Model, snapshot: Snapshot) -> None:
     require_x64()  # it may have been switched off since the sampler was made
     if not isinstance(snapshot, Snapshot):
         raise DataError(f"expected a seqgp.Snapshot(t, x, y), got {type(snapshot).__name__}")
-    model.kernel.check_dimension(snapshot.x.shape[1])
+    model.kernel.check_inputs(snapshot.x)
     if model.likelihood.pointwise and snapshot.y.shape != (len(snapshot.x),):
         raise DataError(
             f"Snapshot: y has shape {snapshot.y.shape}, expected ({len(snapshot.x)},), one value a row of x, "
