@@ -25,6 +25,8 @@ from .latents.knots import Knots as Knots
 from .mcmc.informed import Informed as Informed
 from .mcmc.plain import Plain as Plain
 from .mcmc.plain import Sweeps as Sweeps
+from .models.cox import Intensity as Intensity
+from .models.cox import LogGaussianCox as LogGaussianCox
 from .models.errors import DataError as DataError
 from .models.errors import MissingExtra as MissingExtra
 from .models.errors import ModelError as ModelError

@@ -138,6 +138,8 @@ def predict(
     _check_inputs(x, time, state)
     model.kernel.check_inputs(x)
     context = jax.tree.map(np.asarray, context)
+    if model.likelihood.pointwise:
+        model.likelihood.check_data(np.full(len(x), np.nan), context)
     key_latent, key_data = jax.random.split(key)
     predictive = state.predictive(model, x, time, context)
     level = predictive.draws(key_latent, model)
