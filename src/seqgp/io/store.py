@@ -13,7 +13,7 @@ from seqgp.io.files import PARTIAL
 from seqgp.io.integrity import Damage, check_run, repair_run
 from seqgp.io.layout import BROKEN, LEFT, STEPS, own_folder, step_files, step_path, unfinished_files
 from seqgp.io.layout import MANIFEST as NAME
-from seqgp.io.lock import HOLDER, LOCK, locked
+from seqgp.io.lock import HOLDER, LOCK, Held, locked
 from seqgp.io.manifest import (
     REMEDY,
     Manifest,
@@ -134,11 +134,11 @@ class Store:
             raise StoreError(f"keep = {keep}: at least the last step must be kept, to go on from")
         made = self._make_folder()
         try:
-            with locked(self.path):
+            with locked(self.path) as held:
                 self._begin(sampler, key, configuration)
                 for left_over in unfinished_files(self.path):
                     left_over.unlink(missing_ok=True)
-                yield Writer(self, keep)
+                yield Writer(self, keep, held)
         finally:
             self._remove_if_empty(made)
 
@@ -207,9 +207,10 @@ class Store:
 class Writer:
     """The right to add steps to a run, while the lock is held."""
 
-    def __init__(self, store: Store, keep: int | None):
+    def __init__(self, store: Store, keep: int | None, held: Held):
         self.store = store
         self.keep = keep
+        self._held = held
         self._shrunk: set[Path] = set()
 
     def last(self) -> Step | None:
@@ -233,6 +234,7 @@ class Writer:
             )
         if state.t != snapshot.t:
             raise DataError(f"{self.store.path}: a state at t = {state.t} with data at t = {snapshot.t}")
+        self._held.check()
         path = self.store._path(state.step)
         write_step(path, self.store.manifest, state, info, snapshot)
         if self.keep is not None:

@@ -22,6 +22,7 @@ from seqgp.online.history import Segment, Timeline
 from seqgp.runtime.engine import compiled, cores, in_threads
 
 CHUNK = 16  # snapshots per call where many are run through
+LANES = 16  # groups are of whole bundles: what a processor computes at once must not depend on their number
 SMALL = 64  # states up to this length are filtered for all particles at once
 
 Filter = DenseFilter | RotatedFilter
@@ -171,8 +172,10 @@ def _shape(observation: Observation) -> tuple:
 
 
 def _slices(count: int) -> list[slice]:
-    groups = min(cores(), count)
-    bounds = np.linspace(0, count, groups + 1).round().astype(int)
+    """A group a core. Draws are the same, bit for bit, however many there are."""
+    bundles = -(-count // LANES)
+    bounds = np.linspace(0, bundles, min(cores(), bundles) + 1).round().astype(int) * LANES
+    bounds[-1] = count
     return [slice(int(a), int(b)) for a, b in itertools.pairwise(bounds)]
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -21,6 +22,7 @@ from seqgp.runtime import stopping
 _CACHE: OrderedDict[Any, Any] = OrderedDict()
 _CACHE_SIZE = 64
 _LOCK = threading.Lock()
+_local = threading.local()
 
 
 def _is_array(leaf: Any) -> bool:
@@ -86,6 +88,16 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@contextlib.contextmanager
+def at_most(threads: int | None) -> Iterator[None]:
+    """Whoever calls from this thread has so many cores; all, where it is left open. Results do not depend on it."""
+    before, _local.threads = getattr(_local, "threads", None), threads
+    try:
+        yield
+    finally:
+        _local.threads = before
+
+
 @functools.cache
 def _controller() -> ThreadpoolController:
     """Of the linear algebra libraries that are loaded: looking for them takes milliseconds."""
@@ -98,10 +110,11 @@ def in_threads(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     Each task factors its own matrices, so the threads of the linear algebra library would only get in the way.
     """
     with _controller().limit(limits=1, user_api="blas"):
-        if len(tasks) == 1:
-            return [tasks[0]()]
+        threads = min(getattr(_local, "threads", None) or cores(), len(tasks))
+        if threads <= 1:
+            return [task() for task in tasks]
         abandoned = threading.Event()
-        with ThreadPoolExecutor(min(cores(), len(tasks))) as pool:
+        with ThreadPoolExecutor(threads) as pool:
             futures = [pool.submit(stopping.abandonable, task, abandoned) for task in tasks]
             try:
                 return [future.result() for future in futures]
