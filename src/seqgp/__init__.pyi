@@ -11,6 +11,10 @@ from .evaluate.prequential import prequential as prequential
 from .evaluate.replicate import Replicates as Replicates
 from .evaluate.replicate import replicate as replicate
 from .evaluate.simulate import simulate as simulate
+from .fleets.outcome import Outcome as Outcome
+from .fleets.run import FleetResult as FleetResult
+from .fleets.run import fleet as fleet
+from .fleets.stream import Stream as Stream
 from .full.sampler import FullSampler as FullSampler
 from .full.stacked import FullState as FullState
 from .io.arviz import to_datatree as to_datatree

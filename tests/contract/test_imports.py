@@ -34,6 +34,7 @@ BELOW = [  # each room may import those before it
     ("reference",),
     ("evaluate",),
     ("io",),
+    ("fleets",),
     ("plots",),
     ("report",),
     ("cli",),

@@ -13,6 +13,7 @@ import json
 import os
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -90,6 +91,14 @@ def locked(folder: Path) -> Iterator[Held]:
             beating.join()
         held.withdraw()
         lock.release()
+
+
+def shows_life(folder: Path) -> bool:
+    """Whether somebody writes to the run, by the signs of life alone: nobody is disturbed by the question."""
+    try:
+        return time.time() - (folder / HOLDER).lstat().st_mtime < LEASE
+    except OSError:
+        return False
 
 
 def _refuse_if_held_elsewhere(folder: Path) -> None:

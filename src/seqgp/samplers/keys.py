@@ -6,6 +6,8 @@ steps of a run are numbered from 0, its forecasts from ``2**31``; who draws some
 
 from __future__ import annotations
 
+import hashlib
+import struct
 import zlib
 
 import jax
@@ -20,3 +22,11 @@ STREAMS = 3 * 2**30  # the streams lie above: neither steps nor forecasts are ev
 def stream(seed: int, purpose: str) -> Key[Array, ""]:
     """A key for one purpose: the same for the same seed, and no other than this one's."""
     return jax.random.fold_in(jax.random.key(seed), STREAMS + zlib.crc32(purpose.encode()) % 2**30)
+
+
+def named(seed: int, purpose: str, name: str) -> Key[Array, ""]:
+    """The key of one of many: all of the name counts, so that no two of a hundred thousand share one by chance."""
+    key = stream(seed, purpose)
+    for word in struct.unpack("<4I", hashlib.sha256(name.encode()).digest()[:16]):
+        key = jax.random.fold_in(key, word)
+    return key

@@ -1,0 +1,188 @@
+"""Streams on the workers of a Dask cluster: packed by the client, unpacked and run by a worker."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+import traceback
+from collections import OrderedDict
+from typing import Any
+
+from seqgp.fleets.outcome import Outcome
+from seqgp.fleets.stream import Stream
+from seqgp.fleets.work import Orders, work
+from seqgp.io.errors import StoreError
+from seqgp.models.errors import SamplerError, extra, one_line
+from seqgp.runtime import stopping
+from seqgp.runtime.cache import CacheError, cache
+from seqgp.runtime.precision import enable_x64
+
+ROOM = 256  # streams that are handed to the scheduler at a time, or four a thread: its memory stays the same
+LOOK = 10.0  # seconds between two looks at how many threads there are
+SIGN = 0.5  # seconds between two signs of progress of a stream
+KEPT = 16  # samplers that a worker remembers
+
+
+class Cluster:
+    """The workers of a Dask cluster.
+
+    Args:
+        client: a ``dask.distributed.Client``.
+        orders: what holds for all streams.
+        progressed: called with the name of a stream and the number of steps that it has added.
+    """
+
+    def __init__(self, client: Any, orders: Orders, progressed: Any):
+        with extra("fleet"):
+            import distributed
+
+        if not isinstance(client, distributed.Client) or client.asynchronous:
+            what = type(client).__name__
+            raise SamplerError(f"fleet: client is a dask.distributed.Client (not an asynchronous one), got {what}")
+        self._client: Any = client
+        self._orders, self._progressed = orders, progressed
+        self._completed: Any = distributed.as_completed([])
+        self._running: dict[str, tuple[Any, Stream]] = {}
+        self._topic = f"seqgp-fleet-{id(self)}-{time.time_ns()}"
+        self._threads, self._looked = 0, -LOOK
+        self._packed: dict[int, bytes] = {}
+
+    def __enter__(self) -> Cluster:
+        """Listen to the workers."""
+        self._client.subscribe_topic(self._topic, lambda event: self._progressed(*event[1]))
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        """Streams that have not begun are withdrawn; those under way stop after the step in hand."""
+        with contextlib.suppress(Exception):  # the connection may be what failed
+            self._client.cancel([future for future, _ in self._running.values()])
+            self._client.unsubscribe_topic(self._topic)
+
+    @property
+    def running(self) -> int:
+        """How many streams were handed over, and are not back."""
+        return len(self._running)
+
+    def room(self) -> bool:
+        """Whether another stream can be handed over."""
+        if time.monotonic() - self._looked > LOOK:
+            self._threads, self._looked = sum(self._client.nthreads().values()), time.monotonic()
+        return len(self._running) < max(ROOM, 4 * self._threads)
+
+    def submit(self, stream: Stream, elsewhere: str = "") -> None:
+        """Hand a stream over; if it can be, to another worker than ``elsewhere``."""
+        import cloudpickle
+
+        if id(stream.sampler) not in self._packed:
+            self._packed[id(stream.sampler)] = cloudpickle.dumps(stream.sampler)
+        rest = {name: value for name, value in vars(stream).items() if name != "sampler"}
+        future = self._client.submit(
+            work_packed,
+            stream.name,
+            self._packed[id(stream.sampler)],
+            cloudpickle.dumps((type(stream), rest)),
+            self._orders,
+            self._topic,
+            key=f"{self._topic}-{stream.name}-{time.time_ns()}",
+            pure=False,
+            **self._others(elsewhere),
+        )
+        self._running[future.key] = future, stream
+        self._completed.add(future)
+
+    def finished(self) -> list[tuple[Stream, Outcome]]:
+        """The streams that came back since."""
+        if self._client.status not in ("running", "connecting"):
+            raise StoreError(
+                "fleet: the connection to the scheduler was lost; every finished step is kept, and the same call goes "
+                "on"
+            )
+        found = []
+        for future in self._completed.next_batch(block=False):
+            _, stream = self._running.pop(future.key)
+            found.append((stream, _outcome(stream, future)))
+        return found
+
+    def _others(self, worker: str) -> dict[str, Any]:
+        """All workers but one, where there are others; a wish, which a worker that dies does not frustrate."""
+        others = [address for address in self._client.nthreads() if address != worker] if worker else []
+        return {"workers": others, "allow_other_workers": True} if others else {}
+
+
+def _outcome(stream: Stream, future: Any) -> Outcome:
+    """What a future holds: an outcome, or why there is none."""
+    if future.status == "finished":
+        return future.result()
+    if future.status == "cancelled":
+        return Outcome(stream.name, error="withdrawn by the scheduler; the same call goes on", step=1)
+    error = future.exception()
+    text = f"{type(error).__name__}: {one_line(error)}"
+    if type(error).__name__ == "KilledWorker":
+        text = (
+            "every worker that took it up died (out of memory, perhaps); its finished steps are kept, and the same "
+            "call goes on"
+        )
+    return Outcome(stream.name, error=text)
+
+
+def work_packed(name: str, sampler: bytes, rest: bytes, orders: Orders, topic: str) -> Outcome:
+    """What a worker does: unpack a stream, and run it."""
+    import cloudpickle
+    from distributed import get_worker
+
+    enable_x64()  # before anything is unpacked: arrays would lose half of their digits
+    with contextlib.suppress(CacheError):  # slower, and nothing worse
+        cache()
+    try:
+        kind, fields = cloudpickle.loads(rest)
+        stream = kind(sampler=_SAMPLERS.get(sampler), **fields)
+    except Exception as error:
+        text = f"{type(error).__name__}: {one_line(error)}; a worker needs the packages and modules of the client"
+        return Outcome(name, error=text, step=1, trace=traceback.format_exc())
+    worker = get_worker()
+    try:
+        return work(stream, orders, _Sign(worker, topic, name))._replace(worker=worker.address)
+    except stopping.Stopped:
+        return Outcome(name, error="stopped, because nobody waits for it; every finished step is kept")
+
+
+class _Sign:
+    """Tells the client of progress now and then, and stops the stream once nobody waits for it."""
+
+    def __init__(self, worker: Any, topic: str, name: str):
+        self._worker, self._topic, self._name = worker, topic, name
+        self._task = worker.get_current_task()
+        self._last = time.monotonic()
+
+    def __call__(self, added: int) -> None:
+        task = self._worker.state.tasks.get(self._task)
+        if task is None or task.state == "cancelled":
+            raise stopping.Stopped(signal.SIGTERM)
+        if time.monotonic() - self._last > SIGN:
+            self._last = time.monotonic()
+            self._worker.log_event(self._topic, [self._name, added])
+
+
+class _Remembered:
+    """Samplers by their packed form: streams that share one on the client share it, and its code, on a worker."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[bytes, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, packed: bytes) -> Any:
+        """The sampler of a packed form."""
+        import cloudpickle
+
+        with self._lock:
+            if packed not in self._kept:
+                self._kept[packed] = cloudpickle.loads(packed)
+            self._kept.move_to_end(packed)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+            return self._kept[packed]
+
+
+_SAMPLERS = _Remembered()

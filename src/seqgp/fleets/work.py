@@ -1,0 +1,102 @@
+"""One stream run to its end, here or on a worker: whatever happens, an outcome."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from seqgp.fleets.outcome import Outcome, of_infos, read_run, write_note
+from seqgp.fleets.stream import Stream
+from seqgp.io.errors import PassingError, StoreError
+from seqgp.io.layout import step_files
+from seqgp.io.run import run
+from seqgp.models.errors import SeqgpError, one_line
+from seqgp.runtime.engine import at_most
+from seqgp.samplers.info import Info
+from seqgp.samplers.keys import named
+
+Told = Callable[[int], None]  # called with the number of steps that were added so far
+
+
+class Orders(NamedTuple):
+    """What holds for all streams of a fleet."""
+
+    store: str
+    seed: int
+    keep: int | None
+    forecast: bool
+    threads: int | None
+
+
+def work(stream: Stream, orders: Orders, told: Told) -> Outcome:
+    """Run a stream to its end, after the steps that are there; what goes wrong is in the outcome."""
+    start, count = time.perf_counter(), _Count(told)
+    outcome = _attempt(stream, orders, count)._replace(
+        added=count.added,
+        seconds=time.perf_counter() - start,
+        sampling=count.sampling,
+        compiling=count.compiling,
+        worker=f"{socket.gethostname()}:{os.getpid()}",
+    )
+    if not outcome.passing:
+        try:
+            write_note(Path(orders.store), outcome)
+        except StoreError as error:  # the steps are there; that the note is not is worth a word
+            if outcome.error is None:
+                return outcome._replace(error=str(error), passing=isinstance(error, PassingError))
+    return outcome
+
+
+def _attempt(stream: Stream, orders: Orders, count: _Count) -> Outcome:
+    root, name = Path(orders.store), stream.name
+    try:
+        key = named(orders.seed, "fleet", name)
+        with at_most(orders.threads):
+            snapshots, configuration = stream.opened()
+            done = run(
+                stream.sampler,
+                snapshots,
+                key=key,
+                callbacks=count,
+                progress=False,
+                keep=orders.keep,
+                store=root / name,
+                configuration=configuration,
+                forecast=orders.forecast,
+            )
+        return of_infos(name, done.state.step, done.infos)
+    except Exception as error:  # a stream that fails fails alone
+        return _failed(root, name, error)
+
+
+def _failed(root: Path, name: str, error: Exception) -> Outcome:
+    """What there is of the run, and why it goes no further."""
+    ours = isinstance(error, (SeqgpError, MemoryError))
+    text = one_line(error, most=1000) if isinstance(error, SeqgpError) else f"{type(error).__name__}: {one_line(error)}"
+    trace = "" if ours else "".join(traceback.format_exception(error))
+    steps = len(step_files(root / name))
+    try:
+        found = read_run(root, name) if steps else Outcome(name)
+    except SeqgpError:
+        found = Outcome(name, steps)
+    passing = isinstance(error, PassingError)
+    return found._replace(error=text, step=found.steps + 1, passing=passing, trace=trace)
+
+
+class _Count:
+    """Counts steps as they come, and passes the number on."""
+
+    def __init__(self, told: Told):
+        self._told = told
+        self.added, self.sampling, self.compiling = 0, 0.0, 0.0
+
+    def __call__(self, state: Any, info: Info) -> None:
+        self.added += 1
+        self.sampling += info.seconds
+        self.compiling += info.compile_seconds
+        self._told(self.added)
