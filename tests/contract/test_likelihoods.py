@@ -121,7 +121,7 @@ def test_the_curvature_is_finite_and_positive(name):
             {"size": EXPOSURE},
             "exposure 'area' is missing .* which has size",
         ),
-        (seqgp.Poisson("area"), COUNTS, {"area": -EXPOSURE}, "exposure must be positive numbers, got -4"),
+        (seqgp.Poisson("area"), COUNTS, {"area": -EXPOSURE}, "exposure 'area' must be positive numbers, got -1"),
         (seqgp.Bernoulli(), [0.0, 1, 2, 1], None, r"labels outside \{0, 1\} \(first at index 2: 2\)"),
         (seqgp.Binomial(), [4.0, 5, 4, 6], {"trials": TRIALS}, "above their number of trials"),
         (seqgp.Binomial(), COUNTS, None, "trials 'trials' is missing from the context, which has nothing"),

@@ -140,6 +140,7 @@ def predict(
     context = jax.tree.map(np.asarray, context)
     if model.likelihood.pointwise:
         model.likelihood.check_data(np.full(len(x), np.nan), context)
+    context = model.likelihood.context_at(time, context)
     key_latent, key_data = jax.random.split(key)
     predictive = state.predictive(model, x, time, context)
     level = predictive.draws(key_latent, model)

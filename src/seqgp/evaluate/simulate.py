@@ -58,7 +58,7 @@ def simulate(key: Key[Array, ""], model: Model, design: Sequence[Snapshot]) -> S
     check_sampling(model, design)
     times = np.concatenate([np.full(len(s.x), s.t) for s in design])
     x = np.concatenate([s.x for s in design])
-    contexts = tuple(jax.tree.map(np.asarray, s.context) for s in design)
+    contexts = tuple(jax.tree.map(np.asarray, model.likelihood.context_at(s.t, s.context)) for s in design)
     sizes = tuple(len(s.x) for s in design)
     columns = np.concatenate([model.mean_function.design(s.t, s.x, s.context) for s in design])
     run, _ = compiled(_draw, model, times, x, columns, contexts, sizes, key)
@@ -78,7 +78,8 @@ def check_sampling(model: Model, design: Sequence[Snapshot]) -> None:
 
     def probe(key, level):
         parameters = model.parameters(jnp.asarray(model.prior_of_z()[0]))
-        return model.likelihood.distribution(level, snapshot.context, parameters).sample(key)
+        context = model.likelihood.context_at(snapshot.t, snapshot.context)
+        return model.likelihood.distribution(level, context, parameters).sample(key)
 
     shape = jax.ShapeDtypeStruct((len(snapshot.x),), float)
     try:

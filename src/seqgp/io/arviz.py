@@ -125,7 +125,8 @@ def _predictive(records: list[Record], model: Model) -> xr.Dataset:
 def _replicate(record: Record, model: Model) -> np.ndarray:
     """New data at the same inputs, one set per draw."""
     state = record.state
-    context = jax.tree.map(jnp.asarray, record.snapshot.context)
+    snapshot = record.snapshot
+    context = jax.tree.map(jnp.asarray, model.likelihood.context_at(snapshot.t, snapshot.context))
     key = jax.random.fold_in(stream(PREDICTIVE_SEED, "replicated data"), state.step)
     keys = jax.random.split(key, state.draws)
     return np.asarray(_new_data(model, context, keys, jnp.asarray(state.latent), jnp.asarray(state.z)))

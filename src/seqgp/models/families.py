@@ -13,25 +13,10 @@ import numpyro.distributions as dist
 from jax.scipy.special import ndtr
 from jax.scipy.stats import norm
 
+from seqgp.models.amounts import Amount, amount_of, check_amount
 from seqgp.models.errors import DataError, ModelError
 from seqgp.models.likelihoods import Likelihood
 from seqgp.models.priors import Slot, as_slot, check_positive
-
-Amount = float | str | None  # a number, the name of an entry of the context, or nothing
-
-
-def _amount(amount: Amount, context: Any) -> Any:
-    """A number that is known, or that the context has under a name."""
-    return context[amount] if isinstance(amount, str) else amount
-
-
-def _check_amount(who: str, what: str, amount: Amount, context: Any) -> None:
-    if isinstance(amount, str) and (not isinstance(context, Mapping) or amount not in context):
-        has = ", ".join(map(str, context)) if isinstance(context, Mapping) else "nothing"
-        raise DataError(f"{who}: {what} {amount!r} is missing from the context, which has {has}")
-    values = np.asarray(_amount(amount, context), dtype=float)
-    if not (np.isfinite(values) & (values > 0)).all():
-        raise DataError(f"{who}: {what} must be positive numbers, got {values.min():g} among them")
 
 
 def _positive(who: str, **slots: Slot) -> None:
@@ -72,7 +57,7 @@ def _poisson(f, context):
 
 
 def _poisson_exposed(f, context, *, exposure: Amount):
-    return dist.Poisson(_amount(exposure, context) * jnp.exp(f))
+    return dist.Poisson(amount_of(exposure, context) * jnp.exp(f))
 
 
 class Poisson(Likelihood):
@@ -91,7 +76,7 @@ class Poisson(Likelihood):
         _check_counts("Poisson", y)
         exposure = getattr(self.function, "keywords", {}).get("exposure")
         if exposure is not None:
-            _check_amount("Poisson", "exposure", exposure, context)
+            check_amount("Poisson", "exposure", exposure, y, context)
 
 
 def _bernoulli(f, context):
@@ -115,7 +100,7 @@ class Bernoulli(Likelihood):
 
 
 def _binomial(f, context, *, trials: Amount):
-    return dist.Binomial(total_count=jnp.asarray(_amount(trials, context)).astype(int), logits=f)
+    return dist.Binomial(total_count=jnp.asarray(amount_of(trials, context)).astype(int), logits=f)
 
 
 class Binomial(Likelihood):
@@ -127,12 +112,12 @@ class Binomial(Likelihood):
     def check_data(self, y, context):  # noqa: D102
         trials = self.function.keywords["trials"]  # pyright: ignore[reportFunctionMemberAccess]
         _check_counts("Binomial", y)
-        _check_amount("Binomial", "trials", trials, context)
-        _complain("Binomial", y, y > np.asarray(_amount(trials, context)), "above their number of trials")
+        check_amount("Binomial", "trials", trials, y, context)
+        _complain("Binomial", y, y > np.asarray(amount_of(trials, context)), "above their number of trials")
 
 
 def _negative_binomial(f, context, dispersion, *, exposure: Amount):
-    scale = 1.0 if exposure is None else _amount(exposure, context)
+    scale = 1.0 if exposure is None else amount_of(exposure, context)
     return dist.NegativeBinomial2(scale * jnp.exp(f), dispersion)
 
 
@@ -148,7 +133,7 @@ class NegativeBinomial(Likelihood):
         exposure = self.function.keywords["exposure"]  # pyright: ignore[reportFunctionMemberAccess]
         _check_counts("NegativeBinomial", y)
         if exposure is not None:
-            _check_amount("NegativeBinomial", "exposure", exposure, context)
+            check_amount("NegativeBinomial", "exposure", exposure, y, context)
 
 
 def _log_normal(f, context, noise):
@@ -252,7 +237,7 @@ class CensoredNormal(dist.Normal):
 
 
 def _censored(f, context, noise, *, limit: Amount):
-    return CensoredNormal(f, noise, _amount(limit, context))
+    return CensoredNormal(f, noise, amount_of(limit, context))
 
 
 class Censored(Likelihood):
@@ -269,5 +254,4 @@ class Censored(Likelihood):
 
     def check_data(self, y, context):  # noqa: D102
         limit = self.function.keywords["limit"]  # pyright: ignore[reportFunctionMemberAccess]
-        if isinstance(limit, str) and (not isinstance(context, Mapping) or limit not in context):
-            raise DataError(f"Censored: limit {limit!r} is missing from the context")
+        check_amount("Censored", "limit", limit, y, context, positive=False)

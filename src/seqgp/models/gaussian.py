@@ -6,15 +6,17 @@ inner products, the surrogate of the informed updates is exact, and the latent c
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Float
 
-from seqgp.models.errors import ModelError
+from seqgp.models.amounts import check_amount
+from seqgp.models.errors import DataError, ModelError
 from seqgp.models.likelihoods import Likelihood, Plane
 from seqgp.models.priors import Slot, check_positive
 from seqgp.models.types import Array
@@ -24,30 +26,33 @@ class GaussianSums(NamedTuple):
     """Sufficient statistics of Gaussian data seen through interpolation: sums over the observed data."""
 
     count: Float[Array, ""]  # pyright: ignore[reportIncompatibleMethodOverride]
-    gram: Float[Array, "S S"]  # W'W
-    weighted: Float[Array, " S"]  # W'y
-    ones: Float[Array, " S"]  # W'1
-    y: Float[Array, ""]  # 1'y
-    yy: Float[Array, ""]  # y'y
+    gram: Float[Array, "S S"]  # W'PW, with the precisions P of the data at unit noise
+    weighted: Float[Array, " S"]  # W'Py
+    ones: Float[Array, " S"]  # W'P1
+    total: Float[Array, ""]  # 1'P1
+    y: Float[Array, ""]  # 1'Py
+    yy: Float[Array, ""]  # y'Py
+    log_root: Float[Array, ""]  # ½ log |P|
 
     def log_likelihood(self, sites, mean, parameters):
-        """``Σ log N(y_i; (W s)_i + mean, noise²)``."""
-        return gaussian_log_density(self._squares(sites, mean, self.gram @ sites), self.count, parameters["noise"])
+        """``Σ log N(y_i; (W s)_i + mean, noise² / P_i)``."""
+        squares = self._squares(sites, mean, self.gram @ sites)
+        return gaussian_log_density(squares, self.count, parameters["noise"]) + self.log_root
 
     def on_planes(self, middle, columns, mean, parameters) -> Plane:
         """The same at ``middle + columns @ (c u + s v)``, for any ``u`` and ``v``."""
         curved = self.gram @ middle
         slope = self.weighted - mean * self.ones - curved
         squares = Squares(self._squares(middle, mean, curved), slope @ columns, columns.T @ (self.gram @ columns))
-        return squares.log_densities(self.count, parameters["noise"])
+        return squares.log_densities(self.count, parameters["noise"], self.log_root)
 
     def surrogate(self):
-        """``H = W'W`` and ``b = W'y``, those of unit noise."""
+        """``H = W'PW`` and ``b = W'Py``, those of unit noise."""
         return jnp.asarray(self.gram), jnp.asarray(self.weighted)
 
     def _squares(self, sites, mean, curved):
         squares = self.yy - 2 * self.weighted @ sites + sites @ curved
-        return squares + mean * (self.count * mean - 2 * (self.y - self.ones @ sites))
+        return squares + mean * (self.total * mean - 2 * (self.y - self.ones @ sites))
 
 
 class Squares(NamedTuple):
@@ -63,12 +68,12 @@ class Squares(NamedTuple):
         (ru, rv), ((uu, uv), (_, vv)) = pair @ self.slope, pair @ self.gram @ pair.T
         return lambda c, s: self.constant - 2 * (c * ru + s * rv) + c**2 * uu + 2 * c * s * uv + s**2 * vv
 
-    def log_densities(self, count, noise) -> Plane:
-        """The log density of the ``count`` residuals on planes of ``w``."""
+    def log_densities(self, count, noise, log_root) -> Plane:
+        """The log density of the ``count`` residuals on planes of ``w``; ``log_root`` is what weighting them adds."""
 
         def quadratic(u, v):
             along = self.on_plane(u, v)
-            return lambda c, s: gaussian_log_density(along(c, s), count, noise)
+            return lambda c, s: gaussian_log_density(along(c, s), count, noise) + log_root
 
         return quadratic
 
@@ -78,15 +83,67 @@ def gaussian_log_density(squares, count, noise):
     return -0.5 * squares / noise**2 - count * (jnp.log(noise) + 0.5 * jnp.log(2 * jnp.pi))
 
 
+TIME = "snapshot.t"  # where the time of a snapshot stands in its context, for noise with a trend
+
+
+class Scatter(NamedTuple):
+    """How the standard deviation of the data is made of noise, known errors and a trend."""
+
+    errors: str | None  # their name in the context
+    combine: str
+    trending: bool
+    since: float
+
+    def sd(self, context: Any, noise: Array, trend: Array | None = None) -> Array:
+        """One number, or one for each datum."""
+        if self.trending:
+            noise = noise * jnp.exp(trend * (context[TIME] - self.since))
+        if self.errors is None:
+            return noise
+        known = context[self.errors]
+        return noise * known if self.combine == "times" else jnp.sqrt(noise**2 + known**2)
+
+
+CONSTANT = Scatter(errors=None, combine="times", trending=False, since=0.0)
+
+
 def _gaussian(f, context, noise):
     return dist.Normal(f, noise)
 
 
-class Gaussian(Likelihood):
-    """``y ~ N(f, noise²)`` at each input; ``noise`` is a standard deviation."""
+def _scattered(f, context, noise, trend=None, *, scatter: Scatter):
+    return dist.Normal(f, scatter.sd(context, noise, trend))
 
-    def __init__(self, noise: Slot):
-        super().__init__(_gaussian, pointwise=True, noise=noise)
+
+class Gaussian(Likelihood):
+    """``y ~ N(f, noise²)`` at each input; ``noise`` is a standard deviation.
+
+    Args:
+        noise: a number or a prior.
+        errors: the name of an entry of the context with known standard errors, one for each datum.
+        combine: with errors, ``"times"`` for a standard deviation ``noise · error``, ``"squares"`` for
+            ``√(noise² + error²)``.
+        trend: of the log of the noise, per unit of time: the noise is ``noise · exp(trend · (t − since))``.
+        since: the time at which it is ``noise``.
+    """
+
+    def __init__(
+        self,
+        noise: Slot,
+        errors: str | None = None,
+        combine: Literal["times", "squares"] = "times",
+        trend: Slot | None = None,
+        since: float = 0.0,
+    ):
+        if combine not in ("times", "squares"):
+            raise ModelError(f"Gaussian: combine = {combine!r}: expected 'times' or 'squares'")
+        if not np.isfinite(since):
+            raise ModelError(f"Gaussian: since = {since} is not one finite number")
+        slots = {"noise": noise} if trend is None else {"noise": noise, "trend": trend}
+        scatter = Scatter(errors, combine, trend is not None, float(since))
+        plain = errors is None and trend is None
+        function = _gaussian if plain else functools.partial(_scattered, scatter=scatter)
+        super().__init__(function, pointwise=True, **slots)
         if self.priors["noise"] == 0.0:
             raise ModelError(
                 "Gaussian: noise = 0.0 is not positive: data without noise are interpolated, which leaves nothing to "
@@ -95,37 +152,69 @@ class Gaussian(Likelihood):
         check_positive(self.priors["noise"], "Gaussian: noise")
 
     @property
+    def scatter(self) -> Scatter:
+        """How the standard deviation of the data is made."""
+        return getattr(self.function, "keywords", {}).get("scatter", CONSTANT)
+
+    def check_data(self, y, context):  # noqa: D102
+        if self.scatter.errors is not None:
+            check_amount("Gaussian", "errors", self.scatter.errors, y, context)
+
+    def context_at(self, t: float, context: Any) -> Any:
+        """The context, with the time where the noise has a trend."""
+        if not self.scatter.trending:
+            return context
+        if context is not None and not isinstance(context, Mapping):
+            raise DataError(f"Gaussian: with a trend the context must be a dictionary, got {type(context).__name__}")
+        return {**(context or {}), TIME: np.asarray(t, dtype=float)}
+
+    @property
     def conjugate(self) -> bool:
         """Whether the latent can be integrated out exactly: yes."""
         return True
 
     @property
     def quadratic(self) -> bool:
-        """Whether the log likelihood is quadratic in the latent: yes."""
-        return True
+        """Whether the noise multiplies all of the log likelihood's quadratic in the latent."""
+        return self.scatter.combine == "times" and not self.scatter.trending
 
     def noise(self, context: Any, parameters: dict[str, Any]) -> Array:
         """The standard deviation of the noise."""
-        return parameters["noise"]
+        return self.scatter.sd(context, parameters["noise"], parameters.get("trend"))
 
     def log_precision(self, parameters: dict[str, Any]) -> Array:
-        """``−2 log noise``."""
-        return -2.0 * jnp.log(parameters["noise"])
+        """``−2 log noise``, where that is all there is to it."""
+        return -2.0 * jnp.log(parameters["noise"]) if self.quadratic else jnp.zeros(())
 
     def exact_surrogate(self, y, missing, context):
-        """``(F, b)`` of ``−½ u'FF'u + b'u`` at unit noise."""
-        ones = jnp.where(missing, 0.0, jnp.ones_like(y))
-        return ones, ones * y
+        """``(h, b)`` of ``Σ −½ h_i u_i² + b_i u_i`` at unit noise."""
+        if not self.quadratic:
+            return None
+        precision = jnp.where(missing, 0.0, self._unit_precision(y, context))
+        return precision, precision * y
 
     def sums(self, weights: np.ndarray, y: np.ndarray, missing: np.ndarray, context: Any):
         """The data summed up as the sites see them: sufficient statistics."""
+        if not self.quadratic:
+            return None
+        precision = np.asarray(self._unit_precision(y, context))[~missing]
         w, values = weights[~missing], y[~missing]
-        parts = (len(values), w.T @ w, w.T @ values, w.sum(0), values.sum(), values @ values)
+        pw = precision[:, None] * w
+        parts = (
+            len(values), pw.T @ w, pw.T @ values, pw.sum(0), precision.sum(), precision @ values,
+            values @ (precision * values), 0.5 * np.log(precision).sum(),
+        )  # fmt: skip
         return GaussianSums(*(np.asarray(part, dtype=float) for part in parts))
 
     def on_planes(self, level, columns, y, missing, context, parameters) -> Plane:
         """The log likelihood on planes, from a few inner products."""
-        residual = jnp.where(missing, 0.0, y - level)
-        seen = jnp.where(missing[:, None], 0.0, columns)
+        root = jnp.where(missing, 0.0, 1.0 / jnp.broadcast_to(self.noise(context, parameters), y.shape))
+        residual, seen = root * (y - level), root[:, None] * columns
         squares = Squares(residual @ residual, residual @ seen, seen.T @ seen)
-        return squares.log_densities(jnp.sum(~missing, dtype=float), parameters["noise"])
+        log_root = jnp.sum(jnp.where(missing, 0.0, jnp.log(jnp.where(missing, 1.0, root))))
+        return squares.log_densities(jnp.sum(~missing, dtype=float), 1.0, log_root)
+
+    def _unit_precision(self, y: Array, context: Any) -> Array:
+        """The precision of each datum at unit noise, where noise multiplies the known errors."""
+        known = 1.0 if self.scatter.errors is None else context[self.scatter.errors]
+        return jnp.broadcast_to(1.0 / jnp.square(jnp.asarray(known, dtype=float)), y.shape)

@@ -61,6 +61,10 @@ class Likelihood(eqx.Module):
     def check_data(self, y: Float[np.ndarray, "*data"], context: Any) -> None:
         """Raise, by name, if the data are not what the likelihood takes; NaN is missing, and passes."""
 
+    def context_at(self, t: float, context: Any) -> Any:
+        """The context of a snapshot as the likelihood sees it: with the time, where it depends on that."""
+        return context
+
     @property
     def conjugate(self) -> bool:
         """Whether the data are Gaussian around the level, so that the latent can be integrated out exactly."""

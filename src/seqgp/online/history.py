@@ -209,8 +209,9 @@ def observation_of(system: System, layout: SiteLayout, snapshot: Snapshot, dt: f
     filled, missing = fill_missing(snapshot.y)
     columns = system.columns(snapshot.t, snapshot.x, snapshot.context)
     none, places = np.zeros(()), places_of(layout, snapshot.x)
+    context = system.model.likelihood.context_at(snapshot.t, snapshot.context)
     observation = Observation(
-        np.asarray(dt, float), places, filled, ~missing, system.design(columns), columns, none, none, snapshot.context
+        np.asarray(dt, float), places, filled, ~missing, system.design(columns), columns, none, none, context
     )
     many = layout.knots is not None and _one_noise_level(system, snapshot)
     return reduced(observation) if many else observation
@@ -250,7 +251,7 @@ def _one_noise_level(system: System, snapshot: Snapshot) -> bool:
     if not likelihood.conjugate:
         return False
     parameters = system.parameters(jnp.asarray(system.cloud_prior()[0]))
-    return jnp.ndim(likelihood.noise(snapshot.context, parameters)) == 0
+    return jnp.ndim(likelihood.noise(likelihood.context_at(snapshot.t, snapshot.context), parameters)) == 0
 
 
 def _complete(layout: SiteLayout, observation: Observation) -> bool:

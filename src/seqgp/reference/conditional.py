@@ -19,6 +19,7 @@ from jaxtyping import Array, Float
 from numpy.polynomial import polynomial
 
 from seqgp.linalg.factor import cholesky, solve_lower
+from seqgp.models.gaussian import CONSTANT, Gaussian
 from seqgp.models.kernels import Matern12, Matern32, Matern52, Separable, within
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
@@ -49,7 +50,8 @@ class Route(NamedTuple):
 def conditional(model: Model, snapshots: Sequence[Snapshot]) -> Route:
     """The cheapest exact way for a model with Gaussian noise and its data."""
     terms = [term for _, term in model.kernel.terms()]
-    if len(terms) > 1 or model.mean_function.covariates:
+    constant = isinstance(model.likelihood, Gaussian) and model.likelihood.scatter == CONSTANT
+    if len(terms) > 1 or model.mean_function.covariates or not constant:
         return Route("dense", _dense(model, snapshots), 4)
     term, y = terms[0], on_sites(snapshots)
     shared = all(np.array_equal(snapshot.x, snapshots[0].x) for snapshot in snapshots)
@@ -229,7 +231,7 @@ def _dense(model: Model, snapshots: Sequence[Snapshot]) -> Given:
         parameters = model.parameters(z)
         prior = model.kernel.covariance(between, parameters)
         cross = prior[-count:, data.observed]
-        root = data_root(model, prior[data.observed][:, data.observed], parameters)
+        root = data_root(model, data, prior[data.observed][:, data.observed], parameters)
         mean = data.mean(model, parameters)
         white, half = solve_lower(root, data.y - mean[data.observed]), solve_lower(root, cross.T)
         height = -0.5 * (white @ white + len(data.y) * LOG_2PI) - jnp.sum(jnp.log(jnp.diagonal(root)))

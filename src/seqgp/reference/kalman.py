@@ -57,7 +57,7 @@ def kalman_filter(model: Model, snapshots: Sequence[Snapshot]) -> Filtered:
         snapshots: the data in the order of time, all at the same inputs; NaN where missing.
     """
     process, parameters = _process(model, snapshots)
-    means, covariances, _, _, log_likelihood = _forward(process, parameters, snapshots)
+    means, covariances, _, _, log_likelihood = _forward(model, process, parameters, snapshots)
     return _level(model, snapshots, process, parameters, means, covariances, log_likelihood)
 
 
@@ -69,7 +69,7 @@ def kalman_smoother(model: Model, snapshots: Sequence[Snapshot]) -> Filtered:
         snapshots: as for :func:`kalman_filter`.
     """
     process, parameters = _process(model, snapshots)
-    means, covariances, ahead, transitions, log_likelihood = _forward(process, parameters, snapshots)
+    means, covariances, ahead, transitions, log_likelihood = _forward(model, process, parameters, snapshots)
     for i in range(len(snapshots) - 2, -1, -1):
         predicted_mean, predicted = ahead[i + 1]
         # A least-squares solution: the predicted covariance is singular where space is sampled densely.
@@ -79,9 +79,8 @@ def kalman_smoother(model: Model, snapshots: Sequence[Snapshot]) -> Filtered:
     return _level(model, snapshots, process, parameters, means, covariances, log_likelihood)
 
 
-def _forward(process: _Process, parameters: dict[str, np.ndarray], snapshots: Sequence[Snapshot]):
+def _forward(model: Model, process: _Process, parameters: dict[str, np.ndarray], snapshots: Sequence[Snapshot]):
     n, p = len(process.space), len(process.drift)
-    noise, mu = float(parameters["noise"]), float(parameters["mean"])
     mean, covariance = np.zeros(n * p), np.kron(process.stationary, process.space)
     means, covariances, ahead, transitions, total = [], [], [], [], 0.0
     for i, snapshot in enumerate(snapshots):
@@ -93,17 +92,18 @@ def _forward(process: _Process, parameters: dict[str, np.ndarray], snapshots: Se
         transitions.append(a)
         seen = np.flatnonzero(~np.isnan(snapshot.y))  # the latent itself comes first in the state
         if len(seen):
-            mean, covariance, term = _absorb(mean, covariance, seen, snapshot.y[seen] - mu, noise)
+            mu, noise = mean_at(model, snapshot, parameters), noise_at(model, snapshot, parameters)
+            mean, covariance, term = _absorb(mean, covariance, seen, (snapshot.y - mu)[seen], noise[seen])
             total += term
         means.append(mean)
         covariances.append(covariance)
     return means, covariances, ahead, transitions, total
 
 
-def _absorb(mean, covariance, seen: np.ndarray, y: np.ndarray, noise: float):
+def _absorb(mean, covariance, seen: np.ndarray, y: np.ndarray, noise: np.ndarray):
     """Condition a Gaussian on noisy values of some of its entries; the log density of those."""
     cross = covariance[:, seen]
-    s = cross[seen] + noise**2 * np.eye(len(seen))
+    s = cross[seen] + np.diag(noise**2)
     factor = cho_factor(s, lower=True)
     innovation = y - mean[seen]
     gain = cho_solve(factor, cross.T).T
@@ -118,17 +118,27 @@ def _level(model, snapshots, process, parameters, means, covariances, log_likeli
     n = len(process.space)
     return Filtered(
         times=np.array([snapshot.t for snapshot in snapshots]),
-        mean=np.stack([mean[:n] for mean in means]) + float(parameters["mean"]),
+        mean=np.stack([mean[:n] + mean_at(model, s, parameters) for mean, s in zip(means, snapshots)]),
         covariance=np.stack([covariance[:n, :n] for covariance in covariances]),
         log_likelihood=float(log_likelihood),
     )
 
 
+def mean_at(model: Model, snapshot: Snapshot, parameters: dict[str, np.ndarray]) -> Float[np.ndarray, " N"]:
+    """The mean at the inputs of a snapshot."""
+    design = jnp.asarray(model.mean_function.design(snapshot.t, snapshot.x, snapshot.context))
+    return np.asarray(model.mean_function.value(parameters, design))
+
+
+def noise_at(model: Model, snapshot: Snapshot, parameters: dict[str, np.ndarray]) -> Float[np.ndarray, " N"]:
+    """The standard deviation of each datum of a snapshot around the level."""
+    context = model.likelihood.context_at(snapshot.t, snapshot.context)
+    return np.broadcast_to(np.asarray(model.likelihood.noise(context, parameters)), snapshot.y.shape)
+
+
 def known_parameters(model: Model, who: str) -> dict[str, np.ndarray]:
     """The parameters of a model that has none to infer."""
     require_gaussian(model, who)
-    if model.mean_function.covariates:
-        raise ModelError(f"{who} knows a level as the mean, not covariates; use seqgp.reference.gaussian_posterior")
     if model.names:
         raise ModelError(
             f"{who} needs known parameters, but {', '.join(model.names)} have priors; give numbers in their place"

@@ -28,10 +28,18 @@ class Stack(NamedTuple):
     y: Float[Array, " m"]  # the observed values
     observed: Int[Array, " m"]  # their sites
     design: Float[Array, "n q"]  # of the mean
+    contexts: tuple[Any, ...]  # of the snapshots, as the likelihood sees them
+    blanks: tuple[Float[Array, " N"], ...]  # zeros, as many as each snapshot has inputs
 
     def mean(self, model: Model, parameters: dict[str, Any]) -> Float[Array, " n"]:
         """The mean at all sites."""
         return model.mean_function.value(parameters, self.design)
+
+    def variance(self, model: Model, parameters: dict[str, Any]) -> Float[Array, " m"]:
+        """Of the noise of the observed values."""
+        pairs = zip(self.contexts, self.blanks)
+        noise = [blank + model.likelihood.noise(context, parameters) for context, blank in pairs]
+        return jnp.concatenate(noise)[self.observed] ** 2
 
 
 def require_gaussian(model: Model, who: str) -> None:
@@ -54,6 +62,8 @@ def stack(model: Model, snapshots: Sequence[Snapshot]) -> Stack:
         y=jnp.asarray(y[observed]),
         observed=jnp.asarray(observed),
         design=jnp.asarray(np.concatenate([model.mean_function.design(s.t, s.x, s.context) for s in snapshots])),
+        contexts=tuple(model.likelihood.context_at(s.t, s.context) for s in snapshots),
+        blanks=tuple(jnp.zeros(len(s.x)) for s in snapshots),
     )
 
 
@@ -62,15 +72,15 @@ def observed_distances(model: Model, data: Stack) -> Any:
     return model.kernel.prepare(data.t[data.observed], data.x[data.observed])
 
 
-def data_root(model: Model, prior: Float[Array, "m m"], parameters: dict[str, Any]) -> Float[Array, "m m"]:
+def data_root(model: Model, data: Stack, prior: Float[Array, "m m"], parameters: dict[str, Any]) -> Float[Array, "m m"]:
     """The Cholesky factor of the covariance of the data: latent, jitter and noise."""
-    diagonal = model.jitter[0] * model.kernel.variance(parameters) + parameters["noise"] ** 2
-    return cholesky(prior + diagonal * jnp.eye(prior.shape[0]))
+    diagonal = model.jitter[0] * model.kernel.variance(parameters) + data.variance(model, parameters)
+    return cholesky(prior + jnp.diag(diagonal))
 
 
 def log_marginal(model: Model, data: Stack, between: Any, parameters: dict[str, Any]) -> Float[Array, ""]:
     """``log p(y | parameters)``; ``between`` are the distances of the observed sites."""
-    root = data_root(model, model.kernel.covariance(between, parameters), parameters)
+    root = data_root(model, data, model.kernel.covariance(between, parameters), parameters)
     white = solve_lower(root, data.y - data.mean(model, parameters)[data.observed])
     constant = 0.5 * data.y.shape[0] * jnp.log(2 * jnp.pi)
     return -0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(root))) - constant
@@ -88,7 +98,7 @@ def exact_moments(model: Model, data: Stack, parameters: dict[str, Any]) -> Mome
     prior = model.kernel.covariance(model.kernel.prepare(data.t, data.x), parameters)
     prior = prior + model.jitter[0] * model.kernel.variance(parameters) * jnp.eye(prior.shape[0])
     cross = prior[:, data.observed]
-    seen = cross[data.observed] + parameters["noise"] ** 2 * jnp.eye(data.y.shape[0])
+    seen = cross[data.observed] + jnp.diag(data.variance(model, parameters))
     root = cholesky(seen)
     half = solve_lower(root, cross.T)
     white = solve_lower(root, data.y - data.mean(model, parameters)[data.observed])
@@ -109,8 +119,8 @@ def draw_latent(
     f = root @ jax.random.normal(key_prior, (prior.shape[0],), prior.dtype)
     prior = prior + model.jitter[0] * variance * jnp.eye(prior.shape[0])
     cross = prior[:, data.observed]
-    noise = parameters["noise"] * jax.random.normal(key_noise, data.y.shape, prior.dtype)
-    seen = cholesky(cross[data.observed] + parameters["noise"] ** 2 * jnp.eye(data.y.shape[0]))
+    noise = jnp.sqrt(data.variance(model, parameters)) * jax.random.normal(key_noise, data.y.shape, prior.dtype)
+    seen = cholesky(cross[data.observed] + jnp.diag(data.variance(model, parameters)))
     residual = data.y - data.mean(model, parameters)[data.observed] - f[data.observed] - noise
     return f + cross @ solve_lower(seen, solve_lower(seen, residual), transpose=True)
 

@@ -17,7 +17,7 @@ from scipy.linalg import cho_factor, cho_solve
 from seqgp.models.errors import DataError, SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.reference.kalman import known_parameters
+from seqgp.reference.kalman import known_parameters, mean_at, noise_at
 from seqgp.reference.marginal import Moments
 
 
@@ -81,9 +81,10 @@ def sequential_target(
         first = max(0, t - tau)
         prior = _prior(model, snapshots[first : t + 1], parameters)
         step = _revising if carry == "joint" else _freezing
-        mean, spread = step(mean, spread, prior, snapshot, parameters)
+        mu, noise = mean_at(model, snapshot, parameters), noise_at(model, snapshot, parameters)
+        mean, spread = step(mean, spread, prior, snapshot.y - mu, noise)
         n = sizes[t]
-        level = mean[-n:] + float(parameters["mean"])
+        level = mean[-n:] + mu
         found.append(Moments(jnp.asarray(level), jnp.asarray(spread[-n:, -n:])))
         drop = 0 if t + 1 <= tau else sizes[t - tau]
         mean, spread = mean[drop:], spread[drop:, drop:]
@@ -98,10 +99,10 @@ def _prior(model: Model, snapshots: Sequence[Snapshot], parameters) -> np.ndarra
     return matrix + model.jitter[0] * float(model.kernel.variance(parameters)) * np.eye(len(matrix))
 
 
-def _freezing(mean: np.ndarray, spread: np.ndarray, prior: np.ndarray, snapshot: Snapshot, parameters):
+def _freezing(mean: np.ndarray, spread: np.ndarray, prior: np.ndarray, y: np.ndarray, noise: np.ndarray):
     """Window and present after a step: the present given window and data, the window as it was."""
     forward, q = _forward(prior, len(mean))
-    seen, gain, residual = _absorbed(q, snapshot, parameters)
+    seen, gain, residual = _absorbed(q, y, noise)
     stay = np.eye(len(q))
     stay[:, seen] -= gain
     a = stay @ forward
@@ -112,14 +113,14 @@ def _freezing(mean: np.ndarray, spread: np.ndarray, prior: np.ndarray, snapshot:
     return np.concatenate([mean, present]), joint
 
 
-def _revising(mean: np.ndarray, spread: np.ndarray, prior: np.ndarray, snapshot: Snapshot, parameters):
+def _revising(mean: np.ndarray, spread: np.ndarray, prior: np.ndarray, y: np.ndarray, noise: np.ndarray):
     """Window and present after a step, both given the data."""
     w = len(mean)
     forward, q = _forward(prior, w)
     ahead = forward @ spread
     mean = np.concatenate([mean, forward @ mean])
     joint = np.block([[spread, ahead.T], [ahead, q + ahead @ forward.T]])
-    seen, gain, residual = _absorbed(joint, snapshot, parameters, first=w)
+    seen, gain, residual = _absorbed(joint, y, noise, first=w)
     joint = joint - gain @ joint[w + seen]
     return mean + gain @ (residual - mean[w + seen]), 0.5 * (joint + joint.T)
 
@@ -130,12 +131,12 @@ def _forward(prior: np.ndarray, w: int) -> tuple[np.ndarray, np.ndarray]:
     return forward, prior[w:, w:] - forward @ prior[:w, w:]
 
 
-def _absorbed(spread: np.ndarray, snapshot: Snapshot, parameters, first: int = 0):
-    """Which sites of the present have data, how they move all sites, and the data without the mean."""
-    seen = np.flatnonzero(~np.isnan(snapshot.y))
-    residual = snapshot.y[seen] - float(parameters["mean"])
+def _absorbed(spread: np.ndarray, y: np.ndarray, noise: np.ndarray, first: int = 0):
+    """Which sites of the present have data, how they move all sites, and the data ``y`` (without the mean) there."""
+    seen = np.flatnonzero(~np.isnan(y))
+    residual = y[seen]
     if not len(seen):
         return seen, np.zeros((len(spread), 0)), residual
     at = first + seen
-    factor = cho_factor(spread[np.ix_(at, at)] + float(parameters["noise"]) ** 2 * np.eye(len(seen)))
+    factor = cho_factor(spread[np.ix_(at, at)] + np.diag(noise[seen] ** 2))
     return seen, cho_solve(factor, spread[at]).T, residual

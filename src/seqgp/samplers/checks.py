@@ -55,11 +55,12 @@ def check_snapshot(model: Model, snapshot: Snapshot) -> None:
         )
     model.mean_function.design(snapshot.t, snapshot.x, snapshot.context)
     model.likelihood.check_data(snapshot.y, snapshot.context)
+    context = model.likelihood.context_at(snapshot.t, snapshot.context)
     found: list[Any] = []
 
     def probe(level):
         parameters = model.parameters(jnp.asarray(model.prior_of_z()[0]))
-        found.append(model.likelihood.distribution(level, snapshot.context, parameters))
+        found.append(model.likelihood.distribution(level, context, parameters))
         return jnp.zeros(())
 
     try:

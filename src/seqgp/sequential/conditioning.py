@@ -35,6 +35,7 @@ class Conditioning(NamedTuple):
     z: Float[Array, "draws d"]
     window: Float[Array, "draws tau S"]
     columns: dict[str, Float[Array, "n w"]]  # of the covariates of the mean, by the names of their weights
+    context: Any  # of new data
 
     def draws(self, key: Key[Array, ""], model: Model) -> Float[Array, "draws n"]:
         """One draw of the level at the new inputs for each posterior draw."""
@@ -93,30 +94,34 @@ def _log_marginals(model: Model, conditioning: Conditioning, each, y, missing):
     observe = jnp.where(seen[:, None], 0.0 if weights is None else weights, 0.0)
     gram = observe.T @ observe
 
-    def in_sites(residual, root, noise):
+    def in_sites(white, root, noise):
         """In the sites, where they are fewer than the data: ``I + A A'`` by way of ``I + A'A``."""
-        chol = cholesky(jnp.eye(len(gram)) + root.pull(root.pull(gram).T) / noise**2)
-        white = solve_lower(chol, root.pull(observe.T @ residual) / noise)
-        return residual @ residual - white @ white, jnp.sum(jnp.log(jnp.diagonal(chol)))
+        scaled = observe / jnp.broadcast_to(noise, y.shape)[:, None]
+        inner = gram / noise**2 if jnp.ndim(noise) == 0 else scaled.T @ scaled
+        chol = cholesky(jnp.eye(len(gram)) + root.pull(root.pull(inner).T))
+        explained = solve_lower(chol, root.pull(scaled.T @ white))
+        return white @ white - explained @ explained, jnp.sum(jnp.log(jnp.diagonal(chol)))
 
-    def in_data(residual, root, noise):
+    def in_data(white, root, noise):
         half = jax.vmap(conditioning.observe, in_axes=1, out_axes=1)(root.apply(jnp.eye(len(conditioning.x[-1]))))
-        covariance = jnp.eye(len(y)) + half @ half.T / noise**2
+        half = half / jnp.broadcast_to(noise, y.shape)[:, None]
+        covariance = jnp.eye(len(y)) + half @ half.T
         chol = cholesky(jnp.where(seen[:, None] & seen[None, :], covariance, jnp.eye(len(y))))
-        white = solve_lower(chol, residual)
-        return white @ white, jnp.sum(jnp.log(jnp.diagonal(chol)))
+        left = solve_lower(chol, white)
+        return left @ left, jnp.sum(jnp.log(jnp.diagonal(chol)))
 
     def one(inputs):
         z, window = inputs
         parameters, sites, root = at(z, window)
-        noise = parameters["noise"]
+        noise = model.likelihood.noise(conditioning.context, parameters)
         mean = parameters["mean"] + covariate_effect(conditioning.columns, parameters)
-        residual = jnp.where(seen, y - conditioning.observe(sites) - mean, 0.0)
+        white = jnp.where(seen, (y - conditioning.observe(sites) - mean) / noise, 0.0)
         if root is None:
-            square, log_det = residual @ residual, 0.0
+            square, log_det = white @ white, 0.0
         else:
-            square, log_det = (in_sites if few_sites else in_data)(residual, root, noise)
-        return gaussian_log_density(square, count, noise) - log_det
+            square, log_det = (in_sites if few_sites else in_data)(white, root, noise)
+        scales = jnp.sum(jnp.where(seen, jnp.log(noise), 0.0))
+        return gaussian_log_density(square, count, 1.0) - scales - log_det
 
     return jax.lax.map(one, (conditioning.z, conditioning.window))
 
@@ -136,4 +141,5 @@ def conditioning_of(state: SequentialState, model: Model, x: np.ndarray, t: floa
         z=jnp.asarray(state.z),
         window=jnp.asarray(window.f),
         columns=model.mean_function.columns(t, x, context),
+        context=context,
     )

@@ -66,7 +66,7 @@ class Observed(NamedTuple):
 def observed_from(model: Model, snapshot: Snapshot, observe: Observe, size: int) -> Observed:
     """The arrays of a snapshot, padded with missing data to ``size`` points."""
     n = len(snapshot.x)
-    y, context = snapshot.y, snapshot.context
+    y, context = snapshot.y, model.likelihood.context_at(snapshot.t, snapshot.context)
     if size > n:
         y = np.concatenate([y, np.full((size - n, *y.shape[1:]), np.nan)])
         context = jax.tree.map(lambda leaf: pad_rows(leaf, n, size), context)

@@ -1,0 +1,35 @@
+"""What a likelihood is told besides the latent: a number that is known, or an entry of the snapshot's context."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from seqgp.models.errors import DataError
+
+Amount = float | str | None  # a number, the name of an entry of the context, or nothing
+
+
+def amount_of(amount: Amount, context: Any) -> Any:
+    """A number that is known, or that the context has under a name."""
+    return context[amount] if isinstance(amount, str) else amount
+
+
+def check_amount(who: str, what: str, amount: Amount, y: np.ndarray, context: Any, positive: bool = True) -> None:
+    """Raise, by name, unless there is one number, or one for each datum, all finite (and positive)."""
+    if isinstance(amount, str) and (not isinstance(context, Mapping) or amount not in context):
+        has = ", ".join(map(str, context)) if isinstance(context, Mapping) else "nothing"
+        raise DataError(
+            f"{who}: {what} {amount!r} is missing from the context, which has {has}; give "
+            f"context={{{amount!r}: …}}, one value for each row of x"
+        )
+    values = np.asarray(amount_of(amount, context), dtype=float)
+    named = f"{what} {amount!r}" if isinstance(amount, str) else what
+    if values.shape not in ((), y.shape):
+        raise DataError(f"{who}: {named} has shape {values.shape}, expected {y.shape}, one value for each row of x")
+    bad = ~(np.isfinite(values) & ((values > 0) | (not positive)))
+    if bad.any():
+        kind = "positive numbers" if positive else "finite numbers"
+        raise DataError(f"{who}: {named} must be {kind}, got {values[bad].flat[0]:g} among them")
