@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NAME = re.compile(r"[A-Za-z0-9._-]+")
-EXTRAS = {"io", "cli", "plots", "localvol", "docs", "all", "dev"}
+EXTRAS = {"io", "cli", "plots", "localvol", "fleet", "docs", "all", "dev"}
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +116,7 @@ def test_the_core_samples_stores_and_predicts(bare, tmp_path):
         ("from seqgp import plots", "plotly", "plots"),
         ("from seqgp.report import report", "plotly", "plots"),
         ("from seqgp.evaluate.uniformity import plot_ranks; plot_ranks({})", "arviz_base", "plots"),
+        ("from seqgp.fleets.cluster import Cluster; Cluster(None, None, None)", "distributed", "fleet"),
         ("from seqgp.cli import main; main(['--help'])", "typer", "cli"),
     ],
 )

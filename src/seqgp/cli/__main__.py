@@ -2,4 +2,5 @@
 
 from seqgp.cli import main
 
-main()
+if __name__ == "__main__":  # the processes of a local cluster import this module as well
+    main()

@@ -10,20 +10,16 @@ import jax
 import typer
 
 from seqgp.cli.common import GOES_ON, Debug, Json, Mistake, RunFolder, Seed, command, open_run, show
-from seqgp.io.configuration import Configuration, ConfigurationError, read_configuration
-from seqgp.io.errors import DamagedError, TableError
+from seqgp.io.configuration import Configuration, read_configuration
+from seqgp.io.configured import check_table, configured_snapshots, resolved
+from seqgp.io.errors import DamagedError
 from seqgp.io.left import leave_out
 from seqgp.io.manifest import REMEDY
 from seqgp.io.run import Run, run
 from seqgp.io.seen import Seen
 from seqgp.io.store import Store
-from seqgp.io.tables import Columns, Labelled, first_date, snapshots_from
-from seqgp.latents.grid import Grid, SharedGrid
-from seqgp.models.errors import SeqgpError
-from seqgp.samplers.checks import check_snapshot
+from seqgp.io.tables import Columns, Labelled, snapshots_from
 from seqgp.samplers.remarks import add_up, headline
-
-FEWEST_ROWS = 2
 
 
 @command(stopped=GOES_ON)
@@ -37,13 +33,9 @@ def fit(
 
     A run that was interrupted goes on where it was: give the same command again.
     """
-    configuration = read_configuration(config)
-    configuration = _resolved(config, configuration, seed)
-    snapshots = snapshots_from(configuration.data.file, configuration.data.columns())
-    if sum(len(snapshot.x) for snapshot in snapshots) < FEWEST_ROWS:
-        raise TableError(f"{configuration.data.file}: one row only; a latent function needs at least {FEWEST_ROWS}")
+    configuration = resolved(config, read_configuration(config), seed)
     sampler = configuration.build()
-    check_snapshots(configuration.data.file, sampler, snapshots)
+    snapshots = configured_snapshots(configuration, sampler)
     result = run(
         sampler,
         snapshots,
@@ -96,63 +88,6 @@ def columns_of(store: Store) -> Columns:
     return data.columns()._replace(dates=data.origin is not None)
 
 
-def _resolved(config: Path, configuration: Configuration, seed: int | None) -> Configuration:
-    """Paths relative to the configuration's folder, the seed of the command line, and dates counted from the first."""
-    data, section = configuration.data, configuration.run
-    file = str(config.parent / data.file)
-    stored = Store(config.parent / section.folder)
-    origin = data.origin
-    if origin is None and stored.exists and len(stored):  # the first date of a table may change, that of a run may not
-        origin = ((stored.manifest.configuration or {}).get("data") or {}).get("origin")
-    if origin is None:
-        origin = first_date(file, data.time)
-    if origin is None and "unit" in data.model_fields_set:
-        raise ConfigurationError(
-            f"{config}: data.unit has no effect: column {data.time!r} holds numbers, not dates; leave it out"
-        )
-    return configuration.model_copy(
-        update={
-            "data": data.model_copy(update={"file": file, "origin": origin}),
-            "run": section.model_copy(
-                update={
-                    "folder": str(config.parent / section.folder),
-                    "seed": section.seed if seed is None else seed,
-                }
-            ),
-        }
-    )
-
-
-def _check(file: str | Path, model: Any, snapshot: Labelled) -> None:
-    """A snapshot that the model cannot take is refused before anything is sampled or written."""
-    try:
-        check_snapshot(model, snapshot)
-    except SeqgpError as error:
-        raise ConfigurationError(f"{file}: t = {snapshot.t:g}: {error}") from error
-
-
-def check_snapshots(file: str | Path, sampler: Any, snapshots: list[Labelled], held: Any = None) -> None:
-    """Snapshots that model or sampler cannot take are refused before anything is sampled or written.
-
-    Args:
-        file: where they stand.
-        sampler: the sampler of the run.
-        snapshots: the snapshots.
-        held: the representation of a run that goes on; by default that of the first snapshot.
-    """
-    for snapshot in snapshots:
-        _check(file, sampler.model, snapshot)
-    if not snapshots or not isinstance(getattr(sampler, "latent", None), Grid):
-        return
-    grid = held if isinstance(held, SharedGrid) else sampler.latent.resolve(sampler.model.kernel, snapshots[0].x)
-    for snapshot in snapshots:
-        if not grid.accepts(snapshot.x):
-            raise ConfigurationError(
-                f"{file}: {snapshot.rows(file)} (t = {snapshot.t:g}): the inputs are not those of the first time, as "
-                'latent = "grid" needs; use "auto", "dense" or "knots"'
-            )
-
-
 def held_by(store: Store) -> Any:
     """The representation of the latent that a run goes on with; not every sampler has one."""
     return getattr(store.latest().state, "representation", None)
@@ -183,7 +118,7 @@ def _new_ones(store: Store, table: Path, columns: Columns, skip_seen: bool, revi
         raise Mistake(f"{table}: {refused[0]}{more}; nothing was added: mend the table, or --revise to leave them out")
     for text in refused:
         warnings.warn(f"{table}: left out: {text}", stacklevel=2)
-    check_snapshots(table, configuration_of(store).build(), new, held_by(store) if new else None)
+    check_table(table, configuration_of(store).build(), new, held_by(store) if new else None)
     if refused:
         leave_out(store.path, table, "; ".join(refused))
     return new

@@ -29,6 +29,7 @@ COMMANDS = {  # where each is, and the first line of its docstring
     ),
     "check": ("reading", "Read every file of a run, and name those that are broken."),
     "report": ("reading", "Write one self-contained HTML page about a run."),
+    "fleet": ("fleet", "Run many streams from one configuration: `seqgp fleet fleet.toml`."),
     "localvol": (
         "localvol",
         "Infer local volatility from option quotes, day after day: surfaces, smiles and errors, as tables and figures.",
@@ -57,6 +58,9 @@ class Deferred(TyperCommand):
 def loaded(name: str) -> Any:
     """The command itself."""
     module = importlib.import_module(f"seqgp.cli.{COMMANDS[name][0]}")
+    found = getattr(module, name)
+    if isinstance(found, typer.Typer):  # of several commands
+        return get_command(found)
     app = typer.Typer(**STYLE)
-    app.command(name=name)(getattr(module, name))
+    app.command(name=name)(found)
     return get_command(app)

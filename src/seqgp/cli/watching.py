@@ -9,7 +9,8 @@ from typing import Annotated, NamedTuple
 import typer
 
 from seqgp.cli.common import GOES_ON, Debug, Json, Mistake, RunFolder, command, console, open_run, show, shown
-from seqgp.cli.fitting import check_snapshots, columns_of, configuration_of, extend, held_by, report_run, sort_out
+from seqgp.cli.fitting import columns_of, configuration_of, extend, held_by, report_run, sort_out
+from seqgp.io.configured import check_table
 from seqgp.io.errors import DamagedError, PassingError
 from seqgp.io.inbox import Arrival, Inbox
 from seqgp.io.left import leave_out, left_out, used
@@ -115,7 +116,7 @@ class _Watch:
                 if arrival.wrong is not None:
                     raise Mistake(f"{path}: {arrival.wrong}")
                 later, refused = sort_out(seen, path, snapshots_from(path, self.columns))
-                check_snapshots(path, sampler, later, held)
+                check_table(path, sampler, later, held)
             except SeqgpError as error:
                 reasons[path] = [str(error)]
                 continue

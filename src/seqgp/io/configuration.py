@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -25,6 +25,9 @@ from seqgp.samplers.protocol import Sampler
 from seqgp.sequential.sampler import SequentialSampler
 
 COVARIATES = {"Poisson": ("exposure",)}  # what the ready-made likelihoods take from their context
+
+
+Section = TypeVar("Section", bound=Strict)
 
 
 class ConfigurationError(TableError):
@@ -170,6 +173,12 @@ class Configuration(Strict):
 
 def read_configuration(path: Path) -> Configuration:
     """A configuration from a TOML file; a mistake is named with its line."""
+    text, content = read_toml(path)
+    return validated(path, text, content)
+
+
+def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
+    """The text of a TOML file, and what it says."""
     if path.is_dir():
         raise ConfigurationError(f"{path}: a folder, not a configuration; give a .toml file")
     if not path.exists() and not path.is_symlink():
@@ -181,17 +190,22 @@ def read_configuration(path: Path) -> Configuration:
     except TableError as error:
         raise ConfigurationError(str(error)) from error
     try:
-        content = tomllib.loads(text)
+        return text, tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigurationError(f"{path}: not valid TOML: {one_line(error)}") from error
+
+
+def validated(path: Path, text: str, content: dict[str, Any], what: type[Section] = Configuration) -> Section:
+    """What a TOML file says as a configuration; a mistake is named with its line."""
     try:
-        configuration = Configuration.model_validate(content)
-        configuration.model.build()
+        found = what.model_validate(content)
+        if isinstance(found, Configuration):
+            found.model.build()
     except ValidationError as error:
         raise ConfigurationError(_describe(path, text, error)) from error
     except SeqgpError as error:
         raise ConfigurationError(f"{path}: [model]: {error}") from error
-    return configuration
+    return found
 
 
 def _describe(path: Path, text: str, error: ValidationError) -> str:

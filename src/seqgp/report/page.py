@@ -7,7 +7,8 @@ import gzip
 import html
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from seqgp.models.errors import extra
 
@@ -40,6 +41,9 @@ td, th { text-align: left; padding: .3rem .6rem .3rem 0; border-bottom: 1px soli
 th { width: 11rem; font-weight: 600; } .scroll { overflow-x: auto; }
 table.numbers th { width: auto; } table.numbers td, table.numbers th { overflow-wrap: normal; white-space: nowrap; }
 table.numbers td + td, table.numbers th + th { text-align: right; font-variant-numeric: tabular-nums; }
+table.listing th { width: auto; } table.listing td:nth-child(-n+8) { white-space: nowrap; }
+table.listing td:last-child { min-width: 16rem; } svg.line { display: block; }
+svg.line polyline { fill: none; stroke: var(--accent); stroke-width: 1.3; }
 @media (max-width: 480px) { main { padding: .8rem .8rem 2rem; } h1 { font-size: 1.4rem; } th { width: 7rem; } }
 @media print { main { max-width: none; padding: 0; } .figure, li, tr { break-inside: avoid; } h2 { break-after: avoid; }
   .modebar { display: none !important; } .many { grid-template-columns: 1fr 1fr; } }
@@ -68,6 +72,40 @@ SCRIPT = """
   window.addEventListener("afterprint", fit);
 })();
 """
+
+
+class Link(NamedTuple):
+    """A cell that leads to another page."""
+
+    text: str
+    target: str
+
+    def html(self) -> str:
+        """The cell; what is no letter of an address is spelled out."""
+        target = self.target if self.target.startswith("file:") else quote(self.target)
+        return f'<a href="{_e(target)}">{_e(self.text)}</a>'
+
+
+class Sparkline(NamedTuple):
+    """A cell with a line through some values, from the least to the largest."""
+
+    values: Sequence[float]
+
+    def html(self) -> str:
+        """The cell; empty for a single value."""
+        if len(self.values) < 2:
+            return ""
+        low, high = min(self.values), max(self.values)
+        span = high - low or 1.0
+        points = (
+            f"{1 + 88 * i / (len(self.values) - 1):.1f},{17 - 14 * (value - low) / span:.1f}"
+            for i, value in enumerate(self.values)
+        )
+        said = f"from {self.values[0]:.3g} to {self.values[-1]:.3g}, between {low:.3g} and {high:.3g}"
+        return (
+            f'<svg class="line" width="90" height="20" role="img" aria-label="{said}"><title>{said}</title>'
+            f'<polyline points="{" ".join(points)}"/></svg>'
+        )
 
 
 class Page:
@@ -116,22 +154,34 @@ class Page:
         body = "".join("<tr>" + "".join(f"<td>{_e(cell)}</td>" for cell in row) + "</tr>" for row in rows)
         self._body.append(f'<div class="scroll"><table class="numbers"><tr>{head}</tr>{body}</table></div>')
 
-    def html(self, subtitle: str) -> str:
-        """The whole page."""
-        with extra("plots"):
-            from plotly.offline import get_plotlyjs
+    def listing(self, header: Sequence[str], rows: Sequence[Sequence[str | Link | Sparkline]]) -> None:
+        """A table of text, links and lines, which scrolls where the page is narrow."""
+        head = "".join(f"<th>{_e(name)}</th>" for name in header)
+        cells = (
+            "".join(f"<td>{_e(cell) if isinstance(cell, str) else cell.html()}</td>" for cell in row) for row in rows
+        )
+        body = "".join(f"<tr>{row}</tr>" for row in cells)
+        self._body.append(f'<div class="scroll"><table class="listing"><tr>{head}</tr>{body}</table></div>')
 
+    def html(self, subtitle: str) -> str:
+        """The whole page; Plotly is in it where there is a figure."""
         head = (
             '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
             f'<link rel="icon" href="data:,"><title>{_e(self._title)}</title><style>{STYLE}</style>'
         )
-        packed = f'<script type="text/plain" id="plotly">{_packed(get_plotlyjs())}</script>'
-        packed += f'<script type="text/plain" id="figures">{_packed(json.dumps(self._figures))}</script>'
         body = f'<h1>{_e(self._title)}</h1><p class="soft">{_e(subtitle)}</p>{"".join(self._body)}'
         return (
             f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body><main>{body}</main>'
-            f"{packed}<script>{SCRIPT}</script></body></html>\n"
+            f"{self._scripts() if self._figures else ''}</body></html>\n"
         )
+
+    def _scripts(self) -> str:
+        with extra("plots"):
+            from plotly.offline import get_plotlyjs
+
+        packed = f'<script type="text/plain" id="plotly">{_packed(get_plotlyjs())}</script>'
+        packed += f'<script type="text/plain" id="figures">{_packed(json.dumps(self._figures))}</script>'
+        return f"{packed}<script>{SCRIPT}</script>"
 
     def _place(self, figure: Any, name: str) -> str:
         content = json.loads(figure.to_json())

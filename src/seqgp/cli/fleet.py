@@ -1,0 +1,163 @@
+"""Commands of fleets: ``seqgp fleet fleet.toml``, ``fleet status``, ``fleet report``."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE
+from rich.table import Column, Table
+from typer.core import TyperGroup
+
+from seqgp.cli.common import GOES_ON, MISTAKE, Debug, Json, Mistake, check_target, command, show, shown
+from seqgp.cli.lazy import STYLE
+from seqgp.fleets.outcome import Outcome, statuses
+from seqgp.fleets.run import fleet as run_fleet
+from seqgp.fleets.template import read_fleet
+from seqgp.models.errors import extra
+
+SHOWN = 20  # rows for people; --json has all
+
+
+class RunByDefault(TyperGroup):
+    """``seqgp fleet fleet.toml`` is ``seqgp fleet run fleet.toml``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """What is given, with the command that it stands for."""
+        if args and args[0] not in (*self.commands, "--help"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+fleet = typer.Typer(
+    cls=RunByDefault,
+    help="Run many streams from one configuration: `seqgp fleet fleet.toml`.",
+    no_args_is_help=True,
+    **STYLE,
+)
+Store = Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of a fleet's runs.")]
+
+
+@fleet.command("run")
+@command(stopped=GOES_ON)
+def run(
+    config: Annotated[Path, typer.Argument(metavar="FLEET.toml", help="A configuration with a section [fleet].")],
+    scheduler: Annotated[
+        str | None,
+        typer.Option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster; TLS is set in Dask's configuration."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, max=1024, help="Processes of this machine; one stream each.")
+    ] = None,
+    patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for a stream that is in use.")] = 120.0,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Run each stream to its end: here, on processes of this machine, or on a Dask cluster.
+
+    A fleet that was interrupted goes on where it was: give the same command again.
+    """
+    section, folder, streams = read_fleet(config)
+    with _client(scheduler, workers) as client:
+        found = run_fleet(streams, folder, client, section.seed, section.keep, patience=patience)
+    rows = [outcome.row() for outcome in found.rows]
+    said = {"runs": folder, "streams": rows, "failed": len(found.failed)}
+    worst = sorted(found.rows, key=lambda row: (row.error is None, -row.warnings))
+
+    def text(out: Any) -> None:
+        out.print(_table([(row, "done" if row.error is None else "failed") for row in worst]))
+        steps = sum(row.added for row in found.rows)
+        out.print(f"{shown(folder)}: {len(rows)} streams, {steps} new steps, {len(found.failed)} failed", markup=False)
+
+    show(said, json, text)
+    if found.failed:
+        raise typer.Exit(MISTAKE)
+
+
+@fleet.command("status")
+@command
+def status(folder: Store, json: Json = False, debug: Debug = False) -> None:
+    """Show the streams of a fleet as they stand on disk, the worst first."""
+    found = statuses(folder)
+    counts = dict(Counter(one.state for one in found))
+
+    def text(out: Any) -> None:
+        out.print(_table([(one.outcome, one.state) for one in found]))
+        out.print(", ".join(f"{count} {state}" for state, count in counts.items()), markup=False)
+
+    rows = [{**one.outcome.row(), "state": one.state} for one in found]
+    show({"runs": folder, "counts": counts, "streams": rows}, json, text)
+
+
+@fleet.command("report")
+@command
+def report(
+    folder: Store,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The page to write; RUNS/report.html by default.")
+    ] = None,
+    reports: Annotated[int, typer.Option(min=0, help="Streams, the worst first, that get a report of their own.")] = 10,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Write a page about a fleet: a row per stream, the worst first, with links to the reports of streams."""
+    from seqgp.report.fleet import fleet_page, stream_report
+
+    found = statuses(folder)
+    page = folder / "report.html" if output is None else output
+    if output is not None:
+        check_target(page, force=True)
+    for one in [one for one in found if one.outcome.steps][:reports]:
+        stream_report(folder, one.outcome.stream)
+    fleet_page(folder, found, page)
+    show({"written": page}, json, lambda out: out.print(f"wrote {shown(page)}", markup=False))
+
+
+@contextlib.contextmanager
+def _client(scheduler: str | None, workers: int | None) -> Iterator[Any]:
+    """A client of the cluster that was asked for; none for this process."""
+    if scheduler is None and workers is None:
+        yield None
+        return
+    if scheduler is not None and workers is not None:
+        raise Mistake("--scheduler is for a cluster that is there, --workers for processes of this machine: choose one")
+    with extra("fleet"):
+        from distributed import Client, LocalCluster
+    with contextlib.ExitStack() as stack:
+        if scheduler is None:
+            settings: dict[str, Any] = {"host": "127.0.0.1", "dashboard_address": None, "silence_logs": 50}
+            local = LocalCluster(n_workers=workers, threads_per_worker=1, **settings)
+            yield stack.enter_context(Client(stack.enter_context(local)))
+            return
+        try:
+            client = Client(scheduler)
+        except (OSError, ValueError, TypeError) as error:  # nobody answers, no such address, no certificate
+            why = " ".join(str(error).split())
+            raise Mistake(f"--scheduler {scheduler}: cannot be reached ({why}); is it running there?") from error
+        yield stack.enter_context(client)
+
+
+def _table(rows: list[tuple[Outcome, str]]) -> Table:
+    numbers = [Column(name, justify="right") for name in ("steps", "t", "CRPS", "inside 95 %", "warnings")]
+    table = Table(Column("stream"), Column("state"), *numbers, Column("what is wrong"), box=SIMPLE)
+    for row, state in rows[:SHOWN]:
+        where = "" if row.step is None else f"step {row.step}: "
+        table.add_row(
+            shown(row.stream), state, str(row.steps), _number(row.t), _number(row.crps),
+            "" if row.coverage_95 is None else f"{row.coverage_95:.0%}", str(row.warnings or ""),
+            shown(row.remark if row.error is None else where + row.error),
+        )  # fmt: skip
+    if len(rows) > SHOWN:
+        table.caption = f"and {len(rows) - SHOWN} more: --json has all"
+    return table
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+__all__ = ["fleet"]

@@ -1,0 +1,138 @@
+"""Fleets on the command line: a template over a table of streams or a folder of files."""
+
+import json
+
+import numpy as np
+import pytest
+
+import seqgp
+from seqgp.fleets.template import read_fleet
+from seqgp.io.configuration import ConfigurationError
+
+CONFIG = """\
+[fleet]
+folder = "runs"
+{which}
+seed = 3
+
+[data]
+file = "{file}"
+time = "t"
+inputs = ["x"]
+value = "y"
+
+[model.time]
+kernel = "Matern12"
+lengthscale = {{ low = 0, high = "{{longest}}" }}
+[model.space]
+kernel = "Matern12"
+[model.likelihood]
+family = "Gaussian"
+noise = 0.5
+
+[sampler]
+particles = 16
+draws = 8
+"""
+BY_TABLE = CONFIG.format(which='streams = "streams.csv"', file="quotes/{stream}.csv")
+BY_FILES = CONFIG.format(which='files = "quotes/*.csv"', file="{file}").replace('"{longest}"', "3")
+
+
+def table(seed, times=3, dates=False):
+    rng = np.random.default_rng(seed)
+    when = [f"2026-01-0{t + 1}" if dates else t for t in range(times)]
+    return "t,x,y\n" + "".join(f"{t},{x},{rng.normal():.3f}\n" for t in when for x in (0, 1))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "quotes").mkdir()
+    for i, name in enumerate(("dax", "ftse")):
+        (tmp_path / "quotes" / f"{name}.csv").write_text(table(i, dates=name == "dax"))
+    (tmp_path / "quotes" / "smi.csv").write_text(table(2).replace("2,1", "2,one"))
+    (tmp_path / "streams.csv").write_text("stream,longest\ndax,3\nftse,3\nsmi,3\n")
+    (tmp_path / "fleet.toml").write_text(BY_TABLE)
+    (tmp_path / "files.toml").write_text(BY_FILES)
+    return tmp_path
+
+
+def test_run_status_report_and_go_on(folder, seqgp_):
+    code, said, error = seqgp_("fleet", folder / "fleet.toml", "--json")
+    assert (code, error) == (2, "")  # one table is broken
+    found = json.loads(said)
+    rows = {row["stream"]: row for row in found["streams"]}
+    assert found["failed"] == 1
+    assert [rows[name]["steps"] for name in ("dax", "ftse", "smi")] == [3, 3, 0]
+    assert "smi.csv" in rows["smi"]["error"]
+    assert "row 7" in rows["smi"]["error"]
+    code, said, _ = seqgp_("fleet", "status", folder / "runs")
+    assert code == 0
+    assert "2 done" in said
+    assert said.index("smi") < said.index("dax")
+    code, said, _ = seqgp_("fleet", "report", folder / "runs", "--reports", 1)
+    assert code == 0
+    page = (folder / "runs" / "report.html").read_text()
+    assert page.count("<polyline") == 2
+    assert page.count("<a href") == 1
+    assert "http" not in page.replace("http-equiv", "")
+    assert next((folder / "runs" / ".reports").iterdir()).stem in ("dax", "ftse")
+    (folder / "quotes" / "smi.csv").write_text(table(2))
+    (folder / "quotes" / "dax.csv").write_text(table(0, times=4, dates=True))
+    code, said, _ = seqgp_("fleet", "run", folder / "fleet.toml")
+    assert code == 0
+    assert "3 streams, 4 new steps, 0 failed" in said
+    code, _, _ = seqgp_("update", folder / "runs" / "dax", folder / "quotes" / "dax.csv", "--skip-seen")
+    assert code == 0  # a run like any other
+    assert seqgp.Store(folder / "runs" / "dax").manifest.configuration["data"]["origin"].startswith("2026-01-01")
+    code, said, _ = seqgp_("fleet", folder / "files.toml", "--json")  # the same streams, from the folder
+    assert code == 0
+    assert [row["added"] for row in json.loads(said)["streams"]] == [0, 0, 0]
+
+
+def test_streams_that_are_configured_alike_share_a_sampler(folder):
+    section, runs, streams = read_fleet(folder / "fleet.toml")
+    assert [one.name for one in streams] == ["dax", "ftse", "smi"]
+    assert (section.seed, runs) == (3, folder.resolve() / "runs")
+    assert streams[0].sampler is streams[1].sampler
+    assert streams[0].configuration.run.title == "dax"
+    (folder / "streams.csv").write_text("stream,longest\ndax,3\nftse,2.5\n")
+    _, _, streams = read_fleet(folder / "fleet.toml")
+    assert streams[1].configuration.model.time.lengthscale.high == 2.5
+    assert streams[0].sampler is not streams[1].sampler
+
+
+MISTAKES = {
+    "no column": ("streams.csv", "stream\ndax\n", r"\{longest\}: streams have no such column; they have: stream"),
+    "empty": ("streams.csv", "stream,longest\ndax,\n", r"\{longest\}: the cell of stream 'dax' is empty"),
+    "no names": ("streams.csv", "name,longest\ndax,3\n", "no column 'stream'"),
+    "twice": ("streams.csv", "stream,longest\ndax,3\ndax,3\n", "two streams are called 'dax'"),
+    "a path": ("streams.csv", "stream,longest\n../dax,3\n", "cannot be the name of a folder"),
+    "wrong value": (
+        "streams.csv",
+        "stream,longest\ndax,long\n",
+        r"line \d+: model.time.lengthscale.* \(stream 'dax'\)",
+    ),
+    "run": ("fleet.toml", BY_TABLE + '[run]\nfolder = "x"\n', r"\[run\] is of a single run"),
+    "both": ("fleet.toml", BY_TABLE.replace("seed", 'files = "*.csv"\nseed'), "either streams .* or files"),
+    "unknown": ("fleet.toml", BY_TABLE.replace("seed", "sede"), r"line 4: fleet.sede: no such key"),
+    "no files": ("fleet.toml", BY_FILES.replace("quotes/", "nowhere/"), r"no file \(.csv.* matches"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_are_named(folder, name):
+    file, text, said = MISTAKES[name]
+    (folder / file).write_text(text)
+    with pytest.raises(ConfigurationError, match=said):
+        read_fleet(folder / "fleet.toml")
+
+
+def test_mistakes_of_the_command(folder, seqgp_):
+    code, _, error = seqgp_("fleet", "status", folder)
+    assert (code, "there is no fleet here" in error) == (2, True)
+    code, _, error = seqgp_("fleet", folder / "fleet.toml", "--scheduler", "tcp://127.0.0.1:1", "--workers", 2)
+    assert (code, "choose one" in error) == (2, True)
+    code, _, error = seqgp_("fleet", folder / "fleet.toml", "--scheduler", "nonsense://x")
+    assert (code, "cannot be reached" in error) == (2, True)
+    code, said, _ = seqgp_("fleet", "--help")
+    assert (code, "status" in said) == (0, True)
