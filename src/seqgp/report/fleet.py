@@ -59,12 +59,14 @@ def _findings(streams: Sequence[Status]) -> list[Sentence]:
     found = []
     if failed:
         found.append(
-            Sentence(False, f"{len(failed)} of {len(streams)} streams failed; the table has the step and why.")
+            Sentence(False, f"Failed: {len(failed)} of {len(streams)} streams; the table has the step and why.")
         )
     if remarked:
-        found.append(Sentence(False, f"{len(remarked)} streams were remarked upon."))
+        found.append(Sentence(False, f"Remarked upon: {len(remarked)} of {len(streams)} streams."))
     if waiting:
-        found.append(Sentence(False, f"{waiting} streams are not at their end: run the fleet again to go on."))
+        found.append(
+            Sentence(False, f"Not at their end: {waiting} of {len(streams)} streams; run the fleet again to go on.")
+        )
     return found or [Sentence(True, "All streams came to their end, and nothing was remarked upon.")]
 
 

@@ -41,7 +41,7 @@ td, th { text-align: left; padding: .3rem .6rem .3rem 0; border-bottom: 1px soli
 th { width: 11rem; font-weight: 600; } .scroll { overflow-x: auto; }
 table.numbers th { width: auto; } table.numbers td, table.numbers th { overflow-wrap: normal; white-space: nowrap; }
 table.numbers td + td, table.numbers th + th { text-align: right; font-variant-numeric: tabular-nums; }
-table.listing th { width: auto; } table.listing td:nth-child(-n+8) { white-space: nowrap; }
+table.listing th { width: auto; overflow-wrap: normal; } table.listing td:nth-child(-n+8) { white-space: nowrap; }
 table.listing td:last-child { min-width: 16rem; } svg.line { display: block; }
 svg.line polyline { fill: none; stroke: var(--accent); stroke-width: 1.3; }
 @media (max-width: 480px) { main { padding: .8rem .8rem 2rem; } h1 { font-size: 1.4rem; } th { width: 7rem; } }
