@@ -15,10 +15,19 @@ def test_a_linear_system_gets_the_online_sampler():
     assert choice.sampler.draws == 50
 
 
-def test_a_likelihood_that_sees_all_gets_the_sequential_one_and_it_is_said_why():
-    choice = best_sampler(model(likelihood=seqgp.Likelihood(lambda f, context: dist.Normal(f.sum(), 1.0))))
+def black_box(f, context):
+    total = jax.pure_callback(lambda value: np.asarray(value).sum(), jax.ShapeDtypeStruct((), float), f)
+    return dist.Normal(total[None], 1.0)
+
+
+def test_a_likelihood_that_sees_all_gets_the_online_sampler_where_it_can_be_differentiated():
+    snapshot = seqgp.Snapshot(0.0, np.zeros((3, 1)), [1.0])
+    summed = model(likelihood=seqgp.Likelihood(lambda f, context: dist.Normal(f.sum()[None], 1.0)))
+    assert isinstance(best_sampler(summed, snapshot).sampler, seqgp.OnlineSampler)
+    assert isinstance(best_sampler(summed).sampler, seqgp.SequentialSampler)
+    choice = best_sampler(model(likelihood=seqgp.Likelihood(black_box)), snapshot)
     assert isinstance(choice.sampler, seqgp.SequentialSampler)
-    assert "sees all of the latent at once" in choice.why
+    assert "cannot differentiate" in choice.why
 
 
 def test_a_model_runs_by_itself():

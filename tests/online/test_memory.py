@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import seqgp
-from seqgp.online.memory import remembered
+from seqgp.online.memory import CloudQuadratic
 from streams import model
 
 
@@ -22,12 +22,12 @@ def test_a_quadratic_is_remembered_exactly():
     rng = np.random.default_rng(0)
     z = rng.normal(size=(60, 2))
     values = 3.0 - (z[:, 0] - 1) ** 2 + z[:, 0] * z[:, 1]
-    memory = remembered(7, z, values, np.full(60, 1 / 60))
+    found = CloudQuadratic.fitted(z, values, np.full(60, 1 / 60))
     other = rng.normal(size=(5, 2))
-    assert memory.log_evidence(other) == pytest.approx(
-        3.0 - (other[:, 0] - 1) ** 2 + other[:, 0] * other[:, 1], abs=1e-3
-    )
-    assert memory.residual < 1e-3
+    assert found.at(other) == pytest.approx(3.0 - (other[:, 0] - 1) ** 2 + other[:, 0] * other[:, 1], abs=1e-3)
+    assert found.residual < 1e-3
+    far = found.centre + 100 * found.scale
+    assert found.at(far[None], within=2.0) == pytest.approx(found.at((found.centre + 2 * found.scale)[None]))
 
 
 def test_a_bounded_history_ends_near_the_whole_one_with_few_snapshots_in_memory():
@@ -55,6 +55,6 @@ def test_a_bounded_history_is_taken_up_again_bit_for_bit():
         key = jax.random.fold_in(jax.random.key(0), i)
         state, _ = sampler.init(key, snapshot) if state is None else sampler.step(key, state, snapshot)
     assert state.memory is not None
-    again = state.packed().unpacked(lambda dropped: data[dropped:35])
+    again = state.packed().unpacked(lambda dropped: [(one, None) for one in data[dropped:35]])
     one, other = (sampler.step(jax.random.key(5), s, data[-1])[0] for s in (state, again))
     assert np.array_equal(one.latent, other.latent)

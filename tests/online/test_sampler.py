@@ -79,9 +79,17 @@ def test_what_it_cannot_take_is_named_with_a_remedy():
     kernel = seqgp.Separable(time=seqgp.RationalQuadratic(1.0, seqgp.ScaledSigmoid(1, 2)), space=seqgp.Matern12(1.0))
     with pytest.raises(seqgp.ModelError, match="a known alpha"):
         seqgp.OnlineSampler(seqgp.Model(kernel=kernel, likelihood=seqgp.Gaussian(0.1)))
-    solver = seqgp.Likelihood(lambda f, context: dist.Normal(f.sum(), 1.0))
+    black_box = seqgp.Likelihood(
+        lambda f, context: dist.Normal(jax.pure_callback(np.sum, jax.ShapeDtypeStruct((), float), f)[None], 1.0)
+    )
+    sampler = seqgp.OnlineSampler(model(likelihood=black_box))
     with pytest.raises(seqgp.ModelError, match=r"sees all of the latent.*SequentialSampler"):
-        seqgp.OnlineSampler(model(likelihood=solver))
+        sampler.init(jax.random.key(0), seqgp.Snapshot(0.0, np.zeros((3, 1)), [1.0]))
+    joint = seqgp.Likelihood(lambda f, context: dist.MultivariateNormal(f, np.eye(3)))
+    with pytest.raises(seqgp.ModelError, match=r"joint over the elements of y.*SequentialSampler"):
+        seqgp.OnlineSampler(model(likelihood=joint)).init(
+            jax.random.key(0), seqgp.Snapshot(0.0, np.zeros((3, 1)), np.ones(3))
+        )
     with pytest.raises(seqgp.SamplerError, match="particles = 3"):
         seqgp.OnlineSampler(model(), particles=3)
     with pytest.raises(seqgp.SamplerError, match="forget"):

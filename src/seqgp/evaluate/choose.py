@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from seqgp.models.errors import ModelError
 from seqgp.models.model import Model
+from seqgp.models.snapshot import Snapshot
 from seqgp.online.sampler import OnlineSampler
 from seqgp.samplers.protocol import Sampler
 from seqgp.sequential.sampler import SequentialSampler
@@ -20,19 +21,23 @@ class Choice(NamedTuple):
     why: str
 
 
-def best_sampler(model: Model, **settings: Any) -> Choice:
+def best_sampler(model: Model, snapshot: Snapshot | None = None, **settings: Any) -> Choice:
     """The online sampler where the model is one that a filter takes; otherwise the sequential one.
 
     Args:
         model: the model.
+        snapshot: the first one, which tells whether a likelihood that sees all of the latent can be differentiated;
+            without it such a likelihood gets the sequential sampler.
         **settings: of either sampler (``draws``, ``latent``).
     """
     try:
         sampler = OnlineSampler(model, **settings)
+        sampler.check_likelihood(snapshot)
     except ModelError as error:
         return Choice(SequentialSampler(model, **settings), f"the sequential sampler, because {error}")
     count = len(sampler.system.in_cloud)
     if count > MOST:
         why = f"{count} parameters are more than a cloud can fill ({MOST})"
         return Choice(SequentialSampler(model, **settings), f"the sequential sampler, because {why}")
-    return Choice(sampler, "the online sampler: the model is a linear system in time, and its data are pointwise")
+    data = "pointwise" if model.likelihood.pointwise else "of a likelihood that can be differentiated"
+    return Choice(sampler, f"the online sampler: the model is a linear system in time, and its data are {data}")

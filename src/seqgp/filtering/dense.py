@@ -92,18 +92,25 @@ class DenseFilter(eqx.Module):
     ) -> tuple[DenseState, Float[Array, ""]]:
         """The state given one more snapshot, and the log density of its data given those before."""
         parameters, likelihood = environment.parameters, self.system.model.likelihood
-        seen = observation.seen
+        seen, context, line = observation.seen, observation.context, observation.line
         places = observation.places.through(environment.basis)
-        cross = self._seen_by(parameters, state.covariance, places, observation.design)  # of state and level
-        cross = jnp.where(seen[None, :], cross, 0.0)
-        level = self._seen_by(parameters, state.mean[None, :], places, observation.design)[0]
-        level = level + self.system.offset(parameters, observation.columns)
-        spread = jnp.where(
-            seen[:, None] & seen[None, :], self._seen_by(parameters, cross.T, places, observation.design), 0.0
-        )
-        if likelihood.conjugate:
-            variance = likelihood.noise(observation.context, parameters) ** 2
-            update = gaussian_update(variance, observation, level, spread)
+        offset = self.system.offset(parameters, observation.columns)
+        slope = None
+        if line is not None:
+            slope, shift = line.slope_and_shift(likelihood, context, parameters)
+            offset = slope @ offset + shift
+
+        def by_data(rows):  # each row, a state, as the data see it
+            level = self._seen_by(parameters, rows, places, observation.design)
+            return level if slope is None else level @ slope.T
+
+        cross = jnp.where(seen[None, :], by_data(state.covariance), 0.0)
+        level = by_data(state.mean[None, :])[0] + offset
+        spread = jnp.where(seen[:, None] & seen[None, :], by_data(cross.T), 0.0)
+        if line is not None:
+            update = gaussian_update(line.variance(likelihood, context, parameters), observation, level, spread)
+        elif likelihood.conjugate:
+            update = gaussian_update(likelihood.noise(context, parameters) ** 2, observation, level, spread)
         else:
             update = approximate_update(likelihood, parameters, observation, level, spread)
         half = solve_lower(update.root, update.scale[:, None] * cross.T)

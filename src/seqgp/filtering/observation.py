@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from seqgp.filtering.linearised import Linearisation
 from seqgp.models.types import Array
 
 
@@ -39,6 +40,7 @@ class Observation(NamedTuple):
     squares: Float[Array, ""]  # left over where data were reduced to as many as there are sites
     left_over: Float[Array, ""]  # the number of data behind these squares
     context: Any
+    line: Linearisation | None = None  # where the likelihood sees all of the level: the data are of ``A u + b``
 
 
 def reduced(observation: Observation) -> Observation:

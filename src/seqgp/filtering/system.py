@@ -11,7 +11,6 @@ import numpyro.distributions as dist
 from jax.scipy.linalg import block_diag
 from jaxtyping import Array, Float
 
-from seqgp.models.errors import ModelError
 from seqgp.models.kernels import Parameters, within
 from seqgp.models.model import Model
 from seqgp.models.priors import FromDistribution, Prior
@@ -137,13 +136,3 @@ def _linear(name: str, prior: Prior) -> bool:
     """Whether an entry is a coefficient of the mean with a Gaussian prior."""
     normal = isinstance(prior, FromDistribution) and type(prior.distribution) is dist.Normal
     return normal and (name == "mean" or name.startswith("mean."))
-
-
-def check_filterable(model: Model, order: int) -> None:
-    """Raise, naming what and the remedy, unless the model is a linear system in time with data that a filter takes."""
-    System(model, order)
-    if not model.likelihood.pointwise:
-        raise ModelError(
-            "OnlineSampler: the likelihood sees all of the latent at once, and no filter takes it; mark it "
-            "pointwise=True if each value depends on its own latent alone, or use seqgp.SequentialSampler"
-        )

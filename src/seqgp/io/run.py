@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -79,7 +80,8 @@ def run(
         configuration: with a new store, anything (JSON) to remember in its manifest.
     """
     if isinstance(sampler, Model):
-        chosen, why = best_sampler(sampler)
+        first, snapshots = _peeked(snapshots)
+        chosen, why = best_sampler(sampler, first)
         existing = store is not None and (store if isinstance(store, Store) else Store(store)).exists
         key = jax.random.key(0) if key is None and not existing else key
         done = run(chosen, snapshots, key, state, callbacks, progress, keep, store, configuration, forecast)
@@ -116,6 +118,13 @@ def _stored(
     done = loop(sampler, current, key, before, [save, *called], progress, keep, ahead)
     infos = (earlier + done.infos)[-keep if keep else None :]
     return Run(done.state, infos, current.snapshot, sampler.model, store)
+
+
+def _peeked(snapshots: Iterable[Snapshot]) -> tuple[Snapshot | None, Iterable[Snapshot]]:
+    """The first of an iterable, where it is a snapshot, and the iterable with all of them."""
+    iterator = iter(snapshots)
+    taken = list(itertools.islice(iterator, 1))
+    return next((one for one in taken if isinstance(one, Snapshot)), None), itertools.chain(taken, iterator)
 
 
 class _Current:

@@ -14,15 +14,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from seqgp.filtering.linearised import Linearisation
 from seqgp.io.errors import DamagedError, StoreError
 from seqgp.latents.dense import Dense
 from seqgp.latents.grid import Grid, SharedGrid
 from seqgp.latents.knots import KnotGrid, Knots
 from seqgp.latents.sites import Window
 from seqgp.online.cloud import Cloud
-from seqgp.online.memory import Memory
+from seqgp.online.memory import CloudQuadratic, Memory
 from seqgp.online.renewal import Renewal
 from seqgp.online.state import OnlineState
+from seqgp.online.surrogate import SnapshotSurrogate
 from seqgp.samplers.info import Info, UpdateInfo
 from seqgp.sequential.state import SequentialState
 
@@ -140,6 +142,6 @@ def _is_named_tuple(cls: type) -> bool:
     return issubclass(cls, tuple) and hasattr(cls, "_fields")
 
 
-register(OnlineState, Cloud, Memory, Renewal)
+register(OnlineState, Cloud, Memory, CloudQuadratic, Renewal, SnapshotSurrogate, Linearisation)
 register(SequentialState, Window, Info, UpdateInfo, Dense, Grid, SharedGrid, Knots, KnotGrid)
 _classes["State"] = SequentialState  # its name in runs written by version 0.1

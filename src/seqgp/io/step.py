@@ -77,7 +77,7 @@ class Step:
         state = self._decode("state")
         if self._header.get("format") == 1:
             state = state._replace(fingerprint=self._manifest.fingerprint_in_format_1())
-        return state.unpacked(self._snapshots)
+        return state.unpacked(self._kept)
 
     @property
     def info(self) -> Info:
@@ -110,7 +110,8 @@ class Step:
         with self.opened() as container:
             for name in container:
                 container[name]
-            for part in ("info", "snapshot", "summary", *(["state"] if container.header["state"] is not None else [])):
+            there = [part for part in ("state", "beside_data") if container.header.get(part) is not None]
+            for part in ("info", "snapshot", "summary", *there):
                 self._decode_from(container, part)
 
     def shrink(self) -> None:
@@ -123,11 +124,16 @@ class Step:
         write_container(self.path, {**header, "state": None}, arrays)
         self.__dict__.pop("_header", None)
 
-    def _snapshots(self, dropped: int) -> list[Snapshot]:
-        """The data of this step and of those before it, but for the first few."""
+    @property
+    def beside_data(self) -> Any:
+        """What later steps need of this one, where they do."""
+        return self._decode("beside_data") if self._header.get("beside_data") is not None else None
+
+    def _kept(self, dropped: int) -> list[tuple[Snapshot, Any]]:
+        """The data of this step and of those before it, but for the first few, and what is kept beside them."""
         folder = self.path.parent.parent
-        numbers = range(dropped + 1, self.number + 1)
-        return [Step(step_path(folder, number), self._manifest).snapshot for number in numbers]
+        steps = [Step(step_path(folder, number), self._manifest) for number in range(dropped + 1, self.number + 1)]
+        return [(step.snapshot, step.beside_data) for step in steps]
 
     def _decode(self, part: str) -> Any:
         with self.opened() as container:
@@ -162,6 +168,7 @@ def write_step(path: Path, manifest: Manifest, state: State, info: Info, snapsho
         "state": encode(state.packed(), "state", arrays),
         "info": encode(info, "info", arrays, lenient=True),
         "snapshot": encode(tuple(snapshot), "snapshot", arrays),
+        "beside_data": encode(state.beside_data(), "beside_data", arrays),
         "summary": encode(tuple(summarise(state)), "summary", arrays),
     }
     write_container(path, header, arrays)

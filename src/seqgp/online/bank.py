@@ -97,6 +97,13 @@ def group_sizes(bank: Bank) -> list[int]:
     return [len(jax.tree.leaves(state)[0]) for _, state in bank.groups]
 
 
+def filter_of(bank: Bank, particle: int) -> tuple[Any, Any]:
+    """Environment and state of one particle."""
+    ends = np.cumsum(group_sizes(bank))
+    group = int(np.searchsorted(ends, particle, side="right"))
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[particle - ends[group]], bank.groups[group])
+
+
 def over_particles(filter: Filter, function: Callable) -> Callable:
     """A function of one particle for many: all at once where they are small, else one after the other."""
     small = isinstance(filter, RotatedFilter) or filter.fields <= SMALL

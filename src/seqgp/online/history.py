@@ -22,6 +22,8 @@ from seqgp.models.errors import DataError, SamplerError
 from seqgp.models.kernels import Matern52, RationalQuadratic, SquaredExponential
 from seqgp.models.likelihoods import fill_missing
 from seqgp.models.snapshot import Snapshot
+from seqgp.online.memory import CloudQuadratic
+from seqgp.online.surrogate import SnapshotSurrogate
 
 MANY = 400  # points at once, beyond which "auto" takes knots for smooth kernels
 SITES = 1000  # at most, of stations
@@ -61,6 +63,7 @@ class Timeline(NamedTuple):
     layout: SiteLayout
     segments: tuple[Segment, ...]
     snapshots: tuple[Snapshot, ...]
+    surrogates: tuple[SnapshotSurrogate | None, ...]  # of each snapshot whose likelihood sees all of the latent
     rebuilt: bool  # whether the last snapshot changed how all before are laid out
 
     @property
@@ -73,16 +76,27 @@ class Timeline(NamedTuple):
         """Which filter is in use, in a word."""
         return {RotatedFilter: "rotated", ModalFilter: "modes of knots"}.get(type(self.filter), "dense")
 
-    def with_snapshot(self, snapshot: Snapshot) -> Timeline:
+    def with_snapshot(self, snapshot: Snapshot, surrogate: SnapshotSurrogate | None = None) -> Timeline:
         """With one more snapshot."""
         layout = self.layout
         if layout.knots is None:
             fresh = _new_rows(layout.x, snapshot.x)
             if len(fresh):
                 if self._moves(snapshot, len(fresh)):
-                    return _rebuilt(self, snapshot)
+                    return _rebuilt(self, snapshot, surrogate)
                 layout = self._with_sites(fresh, snapshot)
-        return _appended(self._replace(layout=layout, rebuilt=False), snapshot)
+        return _appended(self._replace(layout=layout, rebuilt=False), snapshot, surrogate)
+
+    def log_corrections(self, z: np.ndarray) -> np.ndarray:
+        """What the surrogate of each snapshot leaves to be added to its log evidence, ``(S, T)``."""
+        columns = [np.zeros(len(z)) if one is None else one.log_correction(z) for one in self.surrogates]
+        return np.stack(columns, axis=1)
+
+    def corrected(self, correction: CloudQuadratic) -> Timeline:
+        """With the correction of the last snapshot's surrogate."""
+        *before, last = self.surrogates
+        assert last is not None
+        return self._replace(surrogates=(*before, last._replace(correction=correction)))
 
     def _moves(self, snapshot: Snapshot, fresh: int) -> bool:
         """Whether inputs move about, so that knots serve better than ever more stations."""
@@ -105,18 +119,26 @@ class Timeline(NamedTuple):
         return self.layout._replace(x=x, axes=None)
 
 
-def begin(system: System, latent: Any, snapshot: Snapshot) -> Timeline:
+def begin(system: System, latent: Any, snapshot: Snapshot, surrogate: SnapshotSurrogate | None = None) -> Timeline:
     """The history of a first snapshot: chooses where the latent lives."""
     layout = _first_layout(system, latent, snapshot.x)
-    return _appended(Timeline(system, latent, layout, (), (), rebuilt=False), snapshot)
+    return _appended(Timeline(system, latent, layout, (), (), (), rebuilt=False), snapshot, surrogate)
 
 
-def laid_out(system: System, latent: Any, snapshots: Any) -> Timeline:
+def laid_out(system: System, latent: Any, snapshots: Any, surrogates: Any) -> Timeline:
     """The history of many snapshots, as it came about one by one."""
-    history = begin(system, latent, snapshots[0])
-    for snapshot in snapshots[1:]:
-        history = history.with_snapshot(snapshot)
+    history = begin(system, latent, snapshots[0], surrogates[0])
+    for snapshot, surrogate in zip(snapshots[1:], surrogates[1:]):
+        history = history.with_snapshot(snapshot, surrogate)
     return history
+
+
+def first_filter(system: System, latent: Any, x: np.ndarray) -> tuple[SiteLayout, DenseFilter]:
+    """Where the latent of a first snapshot lives, and a filter of it that has seen nothing."""
+    layout = _first_layout(system, latent, x)
+    filter = _filter_for(system, layout, rotated=False, last=None)
+    assert isinstance(filter, DenseFilter)
+    return layout, filter
 
 
 def _first_layout(system: System, latent: Any, x: np.ndarray) -> SiteLayout:
@@ -137,22 +159,22 @@ def _first_layout(system: System, latent: Any, x: np.ndarray) -> SiteLayout:
     )
 
 
-def _rebuilt(history: Timeline, snapshot: Snapshot) -> Timeline:
+def _rebuilt(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogate | None) -> Timeline:
     """All snapshots on knots, because inputs move."""
     every = (*history.snapshots, snapshot)
     x = np.concatenate([one.x for one in every])
     knots = Knots().resolve(history.system.model.kernel.terms()[0][1], x)
     layout = SiteLayout(x[:0], None, knots, "a smooth kernel, and inputs that move")
-    new = Timeline(history.system, history.latent, layout, (), (), rebuilt=True)
-    for one in every:
-        new = _appended(new, one)
+    new = Timeline(history.system, history.latent, layout, (), (), (), rebuilt=True)
+    for one, its in zip(every, (*history.surrogates, surrogate)):
+        new = _appended(new, one, its)
     return new
 
 
-def _appended(history: Timeline, snapshot: Snapshot) -> Timeline:
+def _appended(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogate | None) -> Timeline:
     system, layout = history.system, history.layout
     last = history.snapshots[-1].t if history.snapshots else snapshot.t
-    observation = observation_of(system, layout, snapshot, snapshot.t - last)
+    observation = observation_of(system, layout, snapshot, snapshot.t - last, surrogate)
     rotated = layout.knots is None and len(system.states) == 1 and _one_noise_level(system, snapshot)
     rotated = rotated and _complete(layout, observation)
     segments = history.segments
@@ -166,7 +188,11 @@ def _appended(history: Timeline, snapshot: Snapshot) -> Timeline:
         filter, before = _filter_for(system, layout, rotated and last is None, last), ()
         first = len(history.snapshots)
     segment = Segment(filter, first, (*before, _sized(filter, observation)))
-    return history._replace(segments=(*segments, segment), snapshots=(*history.snapshots, snapshot))
+    return history._replace(
+        segments=(*segments, segment),
+        snapshots=(*history.snapshots, snapshot),
+        surrogates=(*history.surrogates, surrogate),
+    )
 
 
 def _serves(filter: DenseFilter | RotatedFilter, layout: SiteLayout, rotated: bool) -> bool:
@@ -204,15 +230,19 @@ def _modes(system: System, knots: np.ndarray) -> int:
     return min(len(knots), -(-most // 4) * 4)
 
 
-def observation_of(system: System, layout: SiteLayout, snapshot: Snapshot, dt: float) -> Observation:
+def observation_of(
+    system: System, layout: SiteLayout, snapshot: Snapshot, dt: float, surrogate: SnapshotSurrogate | None
+) -> Observation:
     """A snapshot laid on the sites, a time ``dt`` after the one before it."""
-    filled, missing = fill_missing(snapshot.y)
+    filled, missing = (part.reshape(-1) for part in fill_missing(snapshot.y))
     columns = system.columns(snapshot.t, snapshot.x, snapshot.context)
     none, places = np.zeros(()), places_of(layout, snapshot.x)
     context = system.model.likelihood.context_at(snapshot.t, snapshot.context)
     observation = Observation(
         np.asarray(dt, float), places, filled, ~missing, system.design(columns), columns, none, none, context
     )
+    if surrogate is not None:
+        return observation._replace(line=surrogate.line)
     many = layout.knots is not None and _one_noise_level(system, snapshot)
     return reduced(observation) if many else observation
 
@@ -240,6 +270,8 @@ def _sized(filter: DenseFilter | RotatedFilter, observation: Observation) -> Obs
             columns=observation.columns[order],
         )
     n = len(observation.y)
+    if observation.line is not None:  # the data are no more than what the likelihood says
+        return observation
     if isinstance(filter, ModalFilter):
         step = max(8, 2 ** (int(np.log2(n)) - 2))
         return padded(observation, -(-n // step) * step)

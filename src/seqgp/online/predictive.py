@@ -79,7 +79,7 @@ def predictive_of(
 
 def draws_at_data(
     history: Timeline, bank: Bank, particle: Int[np.ndarray, " draws"], white: Float[np.ndarray, "draws k"]
-) -> tuple[Float[np.ndarray, "draws q"], Float[np.ndarray, "draws n"], float]:
+) -> tuple[Float[np.ndarray, "draws k"], float]:
     """Coefficients of the mean and the level at the last snapshot's inputs, a draw of each for given particles.
 
     Args:
@@ -89,9 +89,9 @@ def draws_at_data(
         white: standard normal numbers, as many as there are coefficients and inputs.
 
     Returns:
-        coefficients, levels, and the seconds that compilation took.
+        coefficients and levels side by side, and the seconds that compilation took.
     """
-    snapshot, q = history.snapshots[-1], len(history.system.in_state)
+    snapshot = history.snapshots[-1]
     columns = history.system.columns(snapshot.t, snapshot.x, snapshot.context)
     places = places_of(history.layout, snapshot.x)
     where = Where(snapshot.x[:0], places, columns, np.zeros(()))
@@ -99,8 +99,7 @@ def draws_at_data(
     runs = [
         compiled(_draws, history.filter, where, *group, slots.pack(g, white)) for g, group in enumerate(bank.groups)
     ]
-    drawn = slots.unpack(in_threads([run for run, _ in runs]))
-    return drawn[:, :q], drawn[:, q:], sum(seconds for _, seconds in runs)
+    return slots.unpack(in_threads([run for run, _ in runs])), sum(seconds for _, seconds in runs)
 
 
 class _Slots:
@@ -128,7 +127,7 @@ class _Slots:
         return np.concatenate([np.asarray(table) for table in tables])[self._particle, self._slot]
 
 
-def _gaussian(filter: DenseFilter | RotatedFilter, where: Where, environment, state) -> tuple[LevelGaussian, Any]:
+def level_gaussian(filter: DenseFilter | RotatedFilter, where: Where, environment, state) -> tuple[LevelGaussian, Any]:
     """Coefficients and level of one particle, and its parameters."""
     system: System = filter.system
     dense = filter
@@ -145,7 +144,8 @@ def _gaussian(filter: DenseFilter | RotatedFilter, where: Where, environment, st
     return found, environment.parameters
 
 
-def _root(covariance):
+def level_root(covariance):
+    """A root of a covariance that may be singular up to rounding."""
     return cholesky(covariance + ROUNDING * jnp.mean(jnp.diagonal(covariance)) * jnp.eye(covariance.shape[0]))
 
 
@@ -172,8 +172,8 @@ def _levels_given(filter, where: Where, environments, states, known, white):
         return over_particles(filter, rotated)(environments, states, known, white)
 
     def one(environment, state, known, white):
-        gaussian, _ = _gaussian(filter, where, environment, state)
-        q, root = known.shape[1], _root(gaussian.covariance)
+        gaussian, _ = level_gaussian(filter, where, environment, state)
+        q, root = known.shape[1], level_root(gaussian.covariance)
         inner = solve_lower(root[:q, :q], (known - gaussian.mean[None, :q]).T).T if q else known
         return gaussian.mean[None, q:] + inner @ root[q:, :q].T + white @ root[q:, q:].T
 
@@ -185,7 +185,7 @@ def _log_densities(filter, where: Where, data, environments, states):
     q, count = filter.system.design(where.columns).shape[1], jnp.sum(seen, dtype=float)
 
     def one(environment, state):
-        gaussian, parameters = _gaussian(filter, where, environment, state)
+        gaussian, parameters = level_gaussian(filter, where, environment, state)
         noise = filter.system.model.likelihood.noise(context, parameters)
         covariance = gaussian.covariance[q:, q:] + jnp.diag(jnp.broadcast_to(noise**2, y.shape))
         root = cholesky(jnp.where(seen[:, None] & seen[None, :], covariance, jnp.eye(len(y))))
@@ -213,8 +213,8 @@ def _draws(filter, where: Where, environments, states, white):
         return jax.vmap(draw)(white)
 
     def one(environment, state, white):
-        gaussian, _ = _gaussian(filter, where, environment, state)
-        return gaussian.mean[None, :] + white @ _root(gaussian.covariance).T
+        gaussian, _ = level_gaussian(filter, where, environment, state)
+        return gaussian.mean[None, :] + white @ level_root(gaussian.covariance).T
 
     if isinstance(filter, RotatedFilter):
         return over_particles(filter, rotated)(environments, states, white)

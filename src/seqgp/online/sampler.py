@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import functools
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Key
 
-from seqgp.filtering.system import System, check_filterable
-from seqgp.models.errors import DataError, SamplerError
+from seqgp.filtering.linearised import check_linearisable
+from seqgp.filtering.system import System
+from seqgp.models.errors import DataError, ModelError, SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.models.states import ORDER
 from seqgp.models.types import Array
-from seqgp.online.bank import Bank, Spent, advanced, born, chosen, either
+from seqgp.online.bank import Spent
 from seqgp.online.cloud import Cloud, systematic
-from seqgp.online.history import Timeline, begin, laid_out
-from seqgp.online.memory import Memory, remembered
 from seqgp.online.points import log_normal, normal_points
 from seqgp.online.predictive import draws_at_data
-from seqgp.online.renewal import Evaluated, Renewal, Workshop, settled
 from seqgp.online.state import Live, OnlineState
+from seqgp.online.told import online_info
+from seqgp.online.underway import Past, Underway
 from seqgp.runtime.engine import compiled
 from seqgp.samplers.checks import check_snapshot, check_state, model_digest, positive, require_x64
 from seqgp.samplers.info import Info
@@ -31,7 +30,6 @@ from seqgp.samplers.protocol import Progress
 
 FEWEST = 16  # particles
 FEWEST_KEPT = 10  # snapshots of a bounded history
-TOLD_ERROR = 1e-3  # of a time correlation, beyond which it is warned about
 
 
 class OnlineSampler:
@@ -42,7 +40,8 @@ class OnlineSampler:
 
     Args:
         model: the model; its time kernel must be a state (Matérn, squared exponential, rational quadratic with a known
-            alpha, sums and products), its likelihood pointwise.
+            alpha, sums and products). A likelihood that is not pointwise (a solver) must have a mean that JAX can
+            differentiate; it is taken through a surrogate at each snapshot.
         particles: how many values of the parameters; a power of two fills space best.
         draws: how many draws to give at each time.
         history: how many snapshots are kept, for streams without end (up to three times as many are in memory for a
@@ -76,7 +75,6 @@ class OnlineSampler:
         self.forget = float(forget)
         self.latent = latent
         self.order = positive("order", order)
-        check_filterable(model, self.order)
         self._system = System(model, self.order)
         self.fingerprint = model_digest(model)
 
@@ -85,21 +83,31 @@ class OnlineSampler:
         """The model as a linear system in time."""
         return self._system
 
+    def check_likelihood(self, snapshot: Snapshot | None) -> None:
+        """Raise, naming what and the remedy, unless filters take the data of this likelihood; nothing is compiled."""
+        likelihood = self.model.likelihood
+        if likelihood.pointwise:
+            return
+        if snapshot is None:
+            raise ModelError("the likelihood sees all of the latent at once, and there is no snapshot to try it on")
+        check_linearisable(self.model, snapshot)
+
     def init(
         self, key: Key[Array, ""], snapshot: Snapshot, progress: Progress | None = None
     ) -> tuple[OnlineState, Info]:
         """The draws after the first snapshot."""
         check_snapshot(self.model, snapshot)
+        self.check_likelihood(snapshot)
         start = time.perf_counter()
         rng, key_draws = _generators(key)
-        history = begin(self.system, self.latent, snapshot)
         mean, sd = self.system.cloud_prior()
         z = normal_points(rng, mean, sd, self.particles) if len(mean) else np.zeros((self.particles, 0))
-        bank, increments, spent = born(history, z, 1)
-        prior = log_normal(z, mean, sd)
-        cloud = Cloud(z, prior, np.zeros(self.particles), increments[:, 0], prior, 0.0)
-        now = _Step(history, bank, cloud, 1, 0.0, 0, None, spent, start, progress)
-        return self._finished(key_draws, rng, now, False)
+        prior, none = log_normal(z, mean, sd), np.zeros(self.particles)
+        step = Underway(self.system, self.latent, self.forget, rng, Cloud(z, prior, none, none, prior, 0.0), progress)
+        step.take_in(None, snapshot)
+        if not self.model.likelihood.pointwise:
+            step.recentre()
+        return self._finished(key_draws, step, start, 0.0)
 
     def step(
         self, key: Key[Array, ""], state: OnlineState, snapshot: Snapshot, progress: Progress | None = None
@@ -107,135 +115,49 @@ class OnlineSampler:
         """The draws after a further snapshot."""
         check_snapshot(self.model, snapshot)
         self._check(state, snapshot)
+        self.check_likelihood(snapshot)
         start = time.perf_counter()
         rng, key_draws = _generators(key)
-        live = state.revived(self.model)
-        history = live.history.with_snapshot(snapshot)
         before = state.cloud.absorbed(self.forget)
-        if history.rebuilt:
-            bank, increments, spent = born(history, before.z, len(history.snapshots))
-            before = before._replace(log_evidence=self._evidence(before.z, increments, state.dropped, state.memory))
-            last = increments[:, -1]
-        else:
-            bank, last, spent = advanced(history, live.bank)
-        cloud, evidence = before._replace(last=last), state.log_evidence
-        now = _Step(history, bank, cloud, state.born, evidence, state.dropped, state.memory, spent, start, progress)
-        return self._finished(key_draws, rng, now, history.rebuilt)
+        step = Underway(self.system, self.latent, self.forget, rng, before, progress)
+        step.past = Past(state.born, state.dropped, state.memory)
+        step.take_in(state.revived(self.model), snapshot)
+        return self._finished(key_draws, step, start, state.log_evidence)
 
-    def _finished(self, key, rng: np.random.Generator, now: _Step, forced: bool) -> tuple[OnlineState, Info]:
+    def _finished(self, key, step: Underway, start: float, before: float) -> tuple[OnlineState, Info]:
         """The cloud settled, draws for people, and what happened."""
-        history, steps = now.history, now.dropped + len(now.history.snapshots)
-        snapshot = history.snapshots[-1]
-        _check_alive(now.cloud, snapshot)
-        lost = int(np.isneginf(now.cloud.last).sum())
-        ahead = now.cloud.log_total() - now.cloud.log_total(0.0)
-        spent = _Count(now.spent)
-        workshop = Workshop(
-            functools.partial(self._evaluate, now, spent),
-            chosen,
-            either,
-            self.system.cloud_prior(),
-        )
-        cloud, bank, renewals = settled(rng, now.cloud, now.bank, workshop, forced)
-        at = steps if renewals else now.born
-        if self.history is not None and len(history.snapshots) >= 3 * self.history:
-            now, bank = self._trimmed(now, cloud, spent)
-            history, at = now.history, steps
-        log_evidence = cloud.log_total() if self.forget == 1 else now.log_evidence + ahead
-        particle = systematic(rng, cloud.weights(), self.draws)
-        rng.shuffle(particle)
-        latent, parameters, z, seconds = self._drawn(key, history, bank, cloud, particle)
-        spent.add(Spent(0, seconds))
+        lost = int(np.isneginf(step.cloud.last).sum())
+        ahead = step.cloud.log_total() - step.cloud.log_total(0.0)
+        step.settle(forced=step.history.rebuilt)
+        ratios = None if self.model.likelihood.pointwise else step.correct()
+        if self.history is not None and len(step.history.snapshots) >= 3 * self.history:
+            step.trim(self.history)
+        cloud, history, snapshot = step.cloud, step.history, step.history.snapshots[-1]
+        particle = systematic(step.rng, cloud.weights(), self.draws)
+        step.rng.shuffle(particle)
+        if ratios is None:
+            size = len(self.system.in_state) + len(snapshot.x)
+            white = np.array(jax.random.normal(key, (self.draws, size)))
+            drawn, seconds = draws_at_data(history, step.bank, particle, white)
+            step.spend(Spent(0, seconds))
+        else:
+            drawn = ratios.draws(step.rng, particle)
+        latent, parameters, z = self._named(cloud.z[particle], drawn, step)
+        log_evidence = cloud.log_total() if self.forget == 1 else before + ahead
         state = OnlineState(
-            snapshot.t, steps, latent, parameters, z, particle, cloud, at, log_evidence,
-            {"order": self.order, "latent": self.latent}, self.fingerprint, history.snapshots, now.dropped, now.memory,
-            Live(history, bank),
+            snapshot.t, step.number, latent, parameters, z, particle, cloud, step.past.born, log_evidence,
+            {"order": self.order, "latent": self.latent}, self.fingerprint, history.snapshots, step.past.dropped,
+            step.past.memory, history.surrogates, Live(history, step.bank),
         )  # fmt: skip
-        return state, self._info(state, now, spent.total, renewals, lost)
+        return state, online_info(state, step, lost, ratios, time.perf_counter() - start)
 
-    def _evaluate(self, now: _Step, spent: _Count, z: np.ndarray) -> Evaluated:
-        """Filters of new values of ``z`` over all data that are kept."""
-        bank, increments, cost = born(now.history, z, len(now.history.snapshots))
-        spent.add(cost)
-        if now.progress is not None:
-            now.progress(1 - 0.5 ** (1 + spent.rounds))
-        evidence = self._evidence(z, increments, now.dropped, now.memory)
-        return Evaluated(bank, evidence, increments[:, -1], cost.filter_steps)
-
-    def _evidence(self, z: np.ndarray, increments: np.ndarray, dropped: int, memory: Memory | None) -> np.ndarray:
-        """The log evidence of all data before the last snapshot, each step further back counting less by ``forget``."""
-        since = increments[:, :-1] if memory is None else increments[:, memory.anchor - dropped : -1]
-        ages = np.arange(since.shape[1], 0, -1)
-        found = since @ self.forget ** ages.astype(float)
-        return found if memory is None else found + self.forget ** float(len(ages)) * memory.log_evidence(z)
-
-    def _trimmed(self, now: _Step, cloud: Cloud, spent: _Count) -> tuple[_Step, Bank]:
-        """The oldest snapshots dropped: what they said about the parameters is kept as a quadratic."""
-        assert self.history is not None
-        snapshots = now.history.snapshots
-        keep = 2 * self.history
-        anchor = now.dropped + len(snapshots) - self.history
-        _, increments, cost = born(now.history, cloud.z, len(snapshots))
-        spent.add(cost)
-        until = increments[:, : anchor - now.dropped + 1]  # one more: the last column is left out
-        evidence = self._evidence(cloud.z, until, now.dropped, now.memory)
-        memory = remembered(anchor, cloud.z, evidence, cloud.weights())
-        history = laid_out(self.system, self.latent, snapshots[-keep:])
-        bank, _, cost = born(history, cloud.z, keep)
-        spent.add(cost)
-        dropped = now.dropped + len(snapshots) - keep
-        return now._replace(history=history, dropped=dropped, memory=memory), bank
-
-    def _drawn(self, key, history: Timeline, bank: Bank, cloud: Cloud, particle: np.ndarray):
-        """The level at the data and all parameters of each draw."""
-        system, n = self.system, len(history.snapshots[-1].x)
-        q = len(system.in_state)
-        white = np.array(jax.random.normal(key, (self.draws, q + n)))
-        coefficients, latent, seconds = draws_at_data(history, bank, particle, white)
-        standard = coefficients / system.coefficient_scales()
-        run, more = compiled(_natural, system, cloud.z[particle], standard)
-        z, natural = run()
-        parameters = {name: natural[name] for name in self.model.inferred}
-        return latent, parameters, np.asarray(z), seconds + more
-
-    def _info(self, state: OnlineState, now: _Step, spent: Spent, renewals: tuple[Renewal, ...], lost: int) -> Info:
-        cloud, history, snapshot = state.cloud, now.history, now.history.snapshots[-1]
-        missing = int(np.isnan(snapshot.y).sum())
-        warnings = []
-        if self.system.error > TOLD_ERROR:
-            warnings.append(
-                f"the time kernel's state of order {self.order} is off by up to {self.system.error:.1e} of the "
-                "correlation: raise order="
-            )
-        if missing == snapshot.y.size:
-            warnings.append("all of y is missing: the draws are a forecast")
-        if lost:
-            warnings.append(f"{lost} of {self.particles} particles were lost: the likelihood is NaN or -inf for them")
-        return Info(
-            t=state.t,
-            step=state.step,
-            seconds=time.perf_counter() - now.start - spent.compile_seconds,
-            compile_seconds=spent.compile_seconds,
-            updates={},
-            rhat={},
-            ess={},
-            ess_tail={},
-            chains=1,
-            missing=missing,
-            settings={
-                "sampler": "online",
-                "latent": history.layout.name,
-                "why": history.layout.why,
-                "filter": history.path,
-            },
-            log_likelihood=float("nan"),
-            warnings=tuple(warnings),
-            extras={"kernel_error": self.system.error, "filter_steps": spent.filter_steps, "lost": lost},
-            log_evidence=state.log_evidence,
-            log_evidence_se=float(np.sqrt(cloud.total_variance())),
-            effective=cloud.effective(),
-            renewals=renewals,
-        )
+    def _named(self, z: np.ndarray, drawn: np.ndarray, step: Underway) -> tuple[np.ndarray, dict[str, Any], np.ndarray]:
+        """The level at the data, all parameters by name, and all of ``z``."""
+        q = len(self.system.in_state)
+        run, seconds = compiled(_natural, self.system, z, drawn[:, :q] / self.system.coefficient_scales())
+        step.spend(Spent(0, seconds))
+        whole, natural = run()
+        return drawn[:, q:], {name: natural[name] for name in self.model.inferred}, np.asarray(whole)
 
     def _check(self, state: OnlineState, snapshot: Snapshot) -> None:
         """Raise unless the state is one that this step can follow."""
@@ -252,33 +174,6 @@ class OnlineSampler:
             raise DataError(f"Snapshot: x has {snapshot.x.shape[1]} columns, but the last one had {state.dimension}")
 
 
-class _Step(NamedTuple):
-    """A step under way: the snapshot is absorbed, the cloud not yet settled."""
-
-    history: Timeline
-    bank: Bank
-    cloud: Cloud
-    born: int
-    log_evidence: float
-    dropped: int
-    memory: Memory | None
-    spent: Spent
-    start: float
-    progress: Progress | None
-
-
-class _Count:
-    """Costs, added up as they come."""
-
-    def __init__(self, spent: Spent):
-        self.total = spent
-        self.rounds = 0
-
-    def add(self, spent: Spent) -> None:
-        self.total += spent
-        self.rounds += 1
-
-
 def _natural(system: System, z, coefficients):
     whole = jax.vmap(system.whole_z)(z, coefficients)
     return whole, system.model.natural(whole)
@@ -288,11 +183,3 @@ def _generators(key: Key[Array, ""]) -> tuple[np.random.Generator, Key[Array, ""
     """Random numbers of the cloud, and the key of the draws."""
     key_cloud, key_draws = jax.random.split(key)
     return np.random.default_rng(np.asarray(jax.random.key_data(key_cloud))), key_draws
-
-
-def _check_alive(cloud: Cloud, snapshot: Snapshot) -> None:
-    if not np.isfinite(cloud.log_weights()).any():
-        raise SamplerError(
-            f"likelihood returned NaN or -inf for all {len(cloud.z)} particles at t = {snapshot.t}; check the data, "
-            "the likelihood's support and the priors"
-        )

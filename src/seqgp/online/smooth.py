@@ -18,6 +18,7 @@ from seqgp.models.types import Array
 from seqgp.online.history import Timeline, laid_out, observation_of, places_of
 from seqgp.online.sampler import OnlineSampler
 from seqgp.online.state import OnlineState
+from seqgp.online.surrogate import SnapshotSurrogate
 from seqgp.runtime.engine import compiled, cores, in_threads
 
 
@@ -51,10 +52,10 @@ def smooth(
     if not isinstance(sampler, OnlineSampler) or not isinstance(state, OnlineState):
         raise SamplerError("smooth: expected an OnlineSampler and its state; other samplers keep no past")
     wanted = tuple(float(t) for t in times)
-    snapshots = _with_times(state, wanted)
+    snapshots, surrogates = _with_times(state, wanted)
     few = state.thinned(min(state.draws, 200 if draws is None else draws))
     system = sampler.system
-    history = laid_out(system, sampler.latent, snapshots)
+    history = laid_out(system, sampler.latent, snapshots, surrogates)
     filter, observations = _one_filter(history)
     z = np.asarray(few.z)[:, list(system.in_cloud)]
     keys = jax.random.split(key, few.draws)
@@ -68,19 +69,23 @@ def smooth(
     return Smoothed(wanted, tuple(snapshots[places[t]].x for t in wanted), tuple(levels))
 
 
-def _with_times(state: OnlineState, wanted: tuple[float, ...]) -> list[Snapshot]:
-    """All snapshots, with empty ones at times between."""
-    seen = {snapshot.t: snapshot for snapshot in state.snapshots}
+def _with_times(state: OnlineState, wanted: tuple[float, ...]) -> tuple[list[Snapshot], list[SnapshotSurrogate | None]]:
+    """All snapshots and their surrogates, with empty ones at times between."""
+    seen = {snapshot.t: (snapshot, surrogate) for snapshot, surrogate in zip(state.snapshots, state.surrogates)}
+    if state.surrogates[0] is not None and len({one.y.shape for one in state.snapshots}) > 1:
+        raise SamplerError(
+            "smooth: the number of data changes from time to time, and the likelihood sees all of the latent; pad y "
+            "with NaN to one size"
+        )
     first, last = state.snapshots[0].t, state.snapshots[-1].t
     for t in wanted:
         if not first <= t <= last:
             raise DataError(f"smooth: t = {t:g} is not between the first and the last time, {first:g} and {last:g}")
         if t not in seen:
-            before = max(time for time in seen if time < t)
-            x = seen[before].x
-            context = seen[before].context
-            seen[t] = Snapshot(t, x, np.full(len(x), np.nan), context)
-    return [seen[t] for t in sorted(seen)]
+            before, surrogate = seen[max(time for time in seen if time < t)]
+            seen[t] = Snapshot(t, before.x, np.full_like(before.y, np.nan), before.context), surrogate
+    snapshots, surrogates = zip(*(seen[t] for t in sorted(seen)))
+    return list(snapshots), list(surrogates)
 
 
 def _one_filter(history: Timeline) -> tuple[DenseFilter, Observation]:
@@ -89,7 +94,10 @@ def _one_filter(history: Timeline) -> tuple[DenseFilter, Observation]:
     if not isinstance(filter, ModalFilter):
         filter = DenseFilter(system, layout.x, np.ones(len(layout.x), bool))
     times = [snapshot.t for snapshot in history.snapshots]
-    each = [observation_of(system, layout, s, s.t - t) for s, t in zip(history.snapshots, [times[0], *times])]
+    each = [
+        observation_of(system, layout, s, s.t - t, surrogate)
+        for s, t, surrogate in zip(history.snapshots, [times[0], *times], history.surrogates)
+    ]
     size = max(len(one.y) for one in each)
     return filter, stacked([padded(one, size) for one in each])
 

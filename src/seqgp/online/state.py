@@ -16,6 +16,7 @@ from seqgp.online.cloud import Cloud
 from seqgp.online.history import Timeline, laid_out
 from seqgp.online.memory import Memory
 from seqgp.online.predictive import CloudPredictive, predictive_of
+from seqgp.online.surrogate import SnapshotSurrogate
 
 
 class OnlineState(NamedTuple):
@@ -38,6 +39,7 @@ class OnlineState(NamedTuple):
     snapshots: tuple[Snapshot, ...]  # all so far, or with a bounded history the last ones
     dropped: int = 0  # how many were before those
     memory: Memory | None = None  # what those said about the parameters
+    surrogates: tuple[SnapshotSurrogate | None, ...] = ()  # where the likelihood sees all of the latent
     live: Any = None  # history and bank of filters, where they are in memory
 
     @property
@@ -69,11 +71,16 @@ class OnlineState(NamedTuple):
 
     def packed(self) -> OnlineState:
         """Without filters and data: the steps of a run keep the data, and the filters follow from them."""
-        return self._replace(snapshots=(), live=None)
+        return self._replace(snapshots=(), surrogates=(), live=None)
 
-    def unpacked(self, snapshots: Callable[[int], Sequence[Snapshot]]) -> OnlineState:
-        """With the data again."""
-        return self._replace(snapshots=tuple(snapshots(self.dropped)))
+    def beside_data(self) -> SnapshotSurrogate | None:
+        """The surrogate of the last snapshot: no later step can find it again."""
+        return self.surrogates[-1]
+
+    def unpacked(self, kept: Callable[[int], Sequence[tuple[Snapshot, Any]]]) -> OnlineState:
+        """With the data again, and the surrogate of each."""
+        snapshots, surrogates = zip(*kept(self.dropped))
+        return self._replace(snapshots=snapshots, surrogates=surrogates)
 
     def revived(self, model: Model) -> Live:
         """Timeline and filters: those in memory, or computed again, bit for bit the same."""
@@ -81,14 +88,13 @@ class OnlineState(NamedTuple):
             return self.live
         from seqgp.filtering.system import System  # the model is needed for that alone
 
-        history = laid_out(System(model, self.settings["order"]), self.settings["latent"], self.snapshots)
-        kept = self.born - self.dropped
-        first = laid_out(history.system, history.latent, self.snapshots[:kept])
+        system, latent, kept = System(model, self.settings["order"]), self.settings["latent"], self.born - self.dropped
+        first = laid_out(system, latent, self.snapshots[:kept], self.surrogates[:kept])
         bank, _, _ = born(first, np.asarray(self.cloud.z), kept)
-        for snapshot in self.snapshots[kept:]:
-            first = first.with_snapshot(snapshot)
+        for snapshot, surrogate in zip(self.snapshots[kept:], self.surrogates[kept:]):
+            first = first.with_snapshot(snapshot, surrogate)
             bank, _, _ = advanced(first, bank)
-        return Live(history, bank)
+        return Live(first, bank)
 
 
 class Live(NamedTuple):

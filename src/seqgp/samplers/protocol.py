@@ -83,8 +83,16 @@ class State(Protocol):
         """What of the state is kept on disk: nothing that can be computed again from the data."""
         ...
 
-    def unpacked(self, snapshots: Callable[[int], Sequence[Snapshot]]) -> State:
-        """The state again, from what was kept and, where they are needed, the data after a number of steps."""
+    def beside_data(self) -> Any:
+        """What a later step needs of this one for as long as the run, kept with the data; ``None`` where nothing is."""
+        ...
+
+    def unpacked(self, kept: Callable[[int], Sequence[tuple[Snapshot, Any]]]) -> State:
+        """The state again, from what was kept.
+
+        Args:
+            kept: from a number of steps to the data of those after it, each with what was kept beside them.
+        """
         ...
 
 

@@ -58,6 +58,9 @@ class SequentialState(NamedTuple):
         """All of it is kept on disk."""
         return self
 
-    def unpacked(self, snapshots: Callable[[int], Sequence[Snapshot]]) -> SequentialState:
+    def beside_data(self) -> None:
+        """Nothing: a step needs the state before it alone."""
+
+    def unpacked(self, kept: Callable[[int], Sequence[tuple[Snapshot, Any]]]) -> SequentialState:
         """The state as it was kept."""
         return self

@@ -1,0 +1,226 @@
+"""A snapshot arrives: the filters of all particles take it in.
+
+Where the likelihood sees all of the latent, a surrogate comes first: found at the particle in the middle of the cloud
+as it was, and once more at the one in the middle of the cloud as the snapshot has weighted it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.special import logsumexp
+
+from seqgp.filtering.linearised import Linearisation, SolverData, linearise, log_likelihood
+from seqgp.filtering.system import System
+from seqgp.models.likelihoods import fill_missing
+from seqgp.models.snapshot import Snapshot
+from seqgp.online.bank import Bank, Spent, advanced, born, filter_of, group_sizes
+from seqgp.online.cloud import Cloud
+from seqgp.online.history import SiteLayout, Timeline, all_known, begin, first_filter, places_of
+from seqgp.online.memory import CloudQuadratic
+from seqgp.online.predictive import Where, level_gaussian, level_root
+from seqgp.online.state import Live
+from seqgp.online.surrogate import SnapshotSurrogate
+from seqgp.runtime.engine import compiled, in_threads
+
+PAIRS = 8  # of draws and their mirror images, over which a slope is averaged
+BEND = 0.3  # how much a correction changes over a standard deviation of the cloud, about
+RATIOS = 8  # the same, for the mean ratio of likelihood to surrogate of each particle
+
+
+class Arrived(NamedTuple):
+    """The filters with the snapshot taken in."""
+
+    history: Timeline
+    bank: Bank
+    increments: Float[np.ndarray, "S T"]  # of the log evidence: of the snapshot, or of all where all was laid out anew
+    spent: Spent
+
+
+Weights = Callable[[Float[np.ndarray, " S"] | None], Float[np.ndarray, " S"]]  # from log densities of the snapshot
+
+
+def arrived(
+    system: System,
+    latent: Any,
+    live: Live | None,
+    z: Float[np.ndarray, "S d"],
+    snapshot: Snapshot,
+    rng: np.random.Generator,
+    weights: Weights,
+) -> Arrived:
+    """The filters of a cloud given one more snapshot.
+
+    Args:
+        system: the model.
+        latent: where the user wants the latent to live.
+        live: history and filters before the snapshot; ``None`` for the first one.
+        z: the values of the cloud.
+        snapshot: the data.
+        rng: random numbers.
+        weights: of the cloud, from the log density of the snapshot for each particle; from ``None`` those before it.
+    """
+    if system.model.likelihood.pointwise:
+        return _absorbed(system, latent, live, z, snapshot, None)
+    white = rng.standard_normal((PAIRS, len(snapshot.x)))
+    centre = central(z, weights(None))
+    surrogate, seconds = surrogate_seen_by(system, latent, live, z, centre, snapshot, white)
+    found = _absorbed(system, latent, live, z, snapshot, surrogate)
+    last = found.increments[:, -1]
+    if np.isfinite(last).any():
+        again = central(z, weights(last))
+        if again != centre:
+            surrogate, more = surrogate_seen_by(system, latent, live, z, again, snapshot, white)
+            found = _absorbed(system, latent, live, z, snapshot, surrogate)
+            seconds += more
+    return found._replace(spent=found.spent + Spent(0, seconds))
+
+
+def central(z: Float[np.ndarray, "S d"], weights: Float[np.ndarray, " S"]) -> int:
+    """The particle nearest to the mean of the cloud, in its standard deviations."""
+    mean = weights @ z
+    scale = np.sqrt(weights @ (z - mean) ** 2) + 1e-12
+    distance = (((z - mean) / scale) ** 2).sum(axis=1)
+    return int(np.argmin(np.where(weights > 0, distance, np.inf)))
+
+
+def surrogate_seen_by(
+    system: System,
+    latent: Any,
+    live: Live | None,
+    z: Float[np.ndarray, "S d"],
+    particle: int,
+    snapshot: Snapshot,
+    white: Float[np.ndarray, "K N"],
+) -> tuple[SnapshotSurrogate, float]:
+    """The surrogate of a snapshot as one particle's filter predicts it, and the seconds that compilation took."""
+    data = solver_data(snapshot)
+    if live is None:
+        layout, filter = first_filter(system, latent, snapshot.x)
+        where = _where(system, layout, snapshot, 0.0)
+        run, seconds = compiled(_line_at_start, filter, where, data, z[particle], white)
+    else:
+        history = live.history
+        where = _where(system, history.layout, snapshot, snapshot.t - history.snapshots[-1].t)
+        run, seconds = compiled(_line, history.filter, where, data, *filter_of(live.bank, particle), white)
+    return SnapshotSurrogate(jax.tree.map(np.asarray, run())), seconds
+
+
+class Ratios(NamedTuple):
+    """Draws of each particle's level at the data of the last snapshot, and the ratio of likelihood to surrogate."""
+
+    log_ratio: Float[np.ndarray, "S K"]
+    drawn: Float[np.ndarray, "S K q+N"]  # coefficients of the mean, and the level
+
+    def log_mean(self) -> Float[np.ndarray, " S"]:
+        """What corrects the log evidence of each particle."""
+        return np.asarray(logsumexp(self.log_ratio, axis=1)) - np.log(self.log_ratio.shape[1])
+
+    def correction(self, cloud: Cloud) -> CloudQuadratic:
+        """Their log means as a quadratic of the parameters.
+
+        A few draws of a particle far from where the surrogate was found say little: what is far from the others is
+        brought nearer, and the noise that remains flattens the quadratic, which bends by about ``BEND`` over the cloud.
+        """
+        values, weights = self.log_mean(), cloud.weights()
+        middle = _weighted_median(values, weights)
+        spread = 1.48 * _weighted_median(np.abs(values - middle), weights) + 1e-9
+        near = np.clip(values, middle - 3 * spread, middle + 3 * spread)
+        return CloudQuadratic.fitted(cloud.z, near, weights, ridge=spread**2 / cloud.effective() / BEND**2 + 1e-6)
+
+    def effective(self) -> Float[np.ndarray, " S"]:
+        """The share of its draws that is effective, for each particle."""
+        logs = self.log_ratio - logsumexp(self.log_ratio, axis=1, keepdims=True)
+        return 1 / np.exp(2 * logs).sum(axis=1) / logs.shape[1]
+
+    def draws(self, rng: np.random.Generator, particle: Int[np.ndarray, " draws"]) -> Float[np.ndarray, "draws q+N"]:
+        """One draw for each of given particles, in proportion to the ratio."""
+        share = np.exp(self.log_ratio - logsumexp(self.log_ratio, axis=1, keepdims=True)).cumsum(axis=1)
+        slot = (share[particle] < rng.random((len(particle), 1))).sum(axis=1)
+        return self.drawn[particle, np.minimum(slot, share.shape[1] - 1)]
+
+
+def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
+    order = np.argsort(values)
+    return float(values[order][np.searchsorted(np.cumsum(weights[order]), 0.5 * weights.sum())])
+
+
+def ratios_of(history: Timeline, bank: Bank, rng: np.random.Generator) -> tuple[Ratios, float]:
+    """Of all particles, and the seconds that compilation took."""
+    snapshot, surrogate = history.snapshots[-1], history.surrogates[-1]
+    assert surrogate is not None
+    where = _where(history.system, history.layout, snapshot, 0.0)
+    size = len(history.system.in_state) + len(snapshot.x)
+    runs = []
+    for group, count in zip(bank.groups, group_sizes(bank)):
+        white = rng.standard_normal((count, RATIOS, size))
+        mirrored = np.concatenate([white, -white], axis=1)
+        runs.append(compiled(_ratios, history.filter, where, solver_data(snapshot), surrogate.line, *group, mirrored))
+    found = in_threads([run for run, _ in runs])
+    logs, drawn = (np.concatenate([np.asarray(part[i]) for part in found]) for i in (0, 1))
+    return Ratios(np.where(np.isnan(logs), -np.inf, logs), drawn), sum(seconds for _, seconds in runs)
+
+
+def solver_data(snapshot: Snapshot) -> SolverData:
+    """The data of a snapshot, flat."""
+    filled, missing = fill_missing(snapshot.y)
+    return SolverData(jnp.asarray(filled.reshape(-1)), jnp.asarray(~missing.reshape(-1)), snapshot.context)
+
+
+def _absorbed(
+    system: System,
+    latent: Any,
+    live: Live | None,
+    z: np.ndarray,
+    snapshot: Snapshot,
+    surrogate: SnapshotSurrogate | None,
+) -> Arrived:
+    if live is None:
+        history = begin(system, latent, snapshot, surrogate)
+        return Arrived(history, *born(history, z, 1))
+    history = live.history.with_snapshot(snapshot, surrogate)
+    if history.rebuilt:
+        return Arrived(history, *born(history, z, len(history.snapshots)))
+    bank, last, spent = advanced(history, live.bank)
+    return Arrived(history, bank, last[:, None], spent)
+
+
+def _where(system: System, layout: SiteLayout, snapshot: Snapshot, dt: float) -> Where:
+    places = places_of(layout, snapshot.x) if all_known(layout, snapshot.x) else None
+    columns = system.columns(snapshot.t, snapshot.x, snapshot.context)
+    return Where(snapshot.x, places, columns, np.asarray(dt, float))
+
+
+def _line_at_start(filter, where: Where, data: SolverData, z, white) -> Linearisation:
+    environment = filter.environment(z)
+    return _line(filter, where, data, environment, filter.start(environment), white)
+
+
+def _line(filter, where: Where, data: SolverData, environment, state, white) -> Linearisation:
+    gaussian, parameters = level_gaussian(filter, where, environment, state)
+    q = gaussian.mean.shape[0] - white.shape[1]
+    likelihood = filter.system.model.likelihood
+    return linearise(likelihood, data, parameters, gaussian.mean[q:], gaussian.covariance[q:, q:], white)
+
+
+def _ratios(filter, where: Where, data: SolverData, line: Linearisation, environments, states, white):
+    likelihood = filter.system.model.likelihood
+
+    def one(inputs):
+        environment, state, white = inputs
+        gaussian, parameters = level_gaussian(filter, where, environment, state)
+        drawn = gaussian.mean[None, :] + white @ level_root(gaussian.covariance).T
+        q = gaussian.mean.shape[0] - where.columns.shape[0]
+
+        def log_ratio(level):
+            surrogate = line.log_density(likelihood, *data, parameters, level)
+            return log_likelihood(likelihood, data, parameters, level) - surrogate
+
+        return jax.vmap(log_ratio)(drawn[:, q:]), drawn
+
+    return jax.lax.map(one, (environments, states, white))
