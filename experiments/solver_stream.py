@@ -108,7 +108,7 @@ def main() -> None:
                     truth = exact(sampler, state)
                 row = row_of(truth, state)
                 cells = [f"{value:.2f}" for value in row.values()]
-                body.append([data, name, seed, *cells, f"{truth.effective:.0f}", f"{seconds:.0f}"])
+                body.append([str(data), name, str(seed), *cells, f"{truth.effective:.0f}", f"{seconds:.0f}"])
                 print(*body[-1], flush=True)
     header = ["data", "sampler", "seed", "largest bias of a parameter, sd", "bias of the level, sd"]
     header += ["latent variance over exact", "effective draws of the exact posterior", "s"]
