@@ -2,9 +2,9 @@
 
 import jax
 import numpy as np
+from experiments import diffusion, solver_stream
 
 import seqgp
-from experiments import diffusion, solver_stream
 
 
 def test_exact_weights_are_nearly_equal_where_the_surrogate_is_good():
