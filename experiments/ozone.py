@@ -1,6 +1,6 @@
 """New York ozone, July and August 2006: 28 stations, 8 of them held out, beside the published figures.
 
-python -m experiments.ozone --data FOLDER [--particles 128] [--models weather offsets]
+python -m experiments.ozone --data FOLDER [--particles 64] [--models weather offsets]
 
 FOLDER holds nysptime.csv: the table ``nysptime`` of the R package bmstdr (GPL-2), daily maxima of ozone over 8 hours
 with temperature, wind and humidity. It is not part of this package. The published figures (bmstdr, table 7) are of the
@@ -76,19 +76,20 @@ def read(path: Path, days: int | None = None) -> Data:
 
 
 def models() -> dict[str, seqgp.Model]:
-    """One separable term, and the sum of two: weather that changes from day to day, and slow offsets of stations."""
+    """Weather alone, and with offsets of the stations that stay: alike nearby, as what is around a station is.
+
+    Priors in days and 100 km: weather of days and hundreds of kilometres, offsets of tens to hundreds.
+    """
     weather = seqgp.Separable(
-        time=seqgp.Matern12(seqgp.ScaledSigmoid(0, 10)),
-        space=seqgp.Matern12(seqgp.ScaledSigmoid(0, 30)),
-        scale=seqgp.ScaledSigmoid(0, 4),
+        time=seqgp.Matern12(dist.LogNormal(0.7, 1.0)),
+        space=seqgp.Matern12(dist.LogNormal(1.0, 0.7)),
+        scale=dist.LogNormal(0.0, 0.5),
     )
     offsets = seqgp.Separable(
-        time=seqgp.Matern12(seqgp.ScaledSigmoid(10, 200)),
-        space=seqgp.Matern12(seqgp.ScaledSigmoid(0, 5)),
-        scale=seqgp.ScaledSigmoid(0, 2),
+        time=seqgp.Constant(1.0), space=seqgp.Matern12(dist.LogNormal(0.0, 0.7)), scale=dist.LogNormal(-0.7, 0.5)
     )
     mean = seqgp.Linear(features=list(COVARIATES), weights=dist.Normal(0.0, 1.0), intercept=dist.Normal(7.0, 2.0))
-    likelihood = seqgp.Gaussian(seqgp.ScaledSigmoid(0, 1))
+    likelihood = seqgp.Gaussian(dist.LogNormal(-1.0, 0.5))
     return {
         "weather": seqgp.Model(weather, likelihood, mean),
         "offsets": seqgp.Model(weather + offsets, likelihood, mean),
@@ -150,7 +151,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="nysptime.csv, or its folder")
     parser.add_argument("--models", nargs="+", choices=tuple(models()), default=tuple(models()))
     parser.add_argument("--days", type=int, default=None, help="how many days; all 62 by default")
-    parser.add_argument("--particles", type=int, default=128)
+    parser.add_argument("--particles", type=int, default=64)
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args(argv)

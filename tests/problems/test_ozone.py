@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from experiments.ozone import COVARIATES, HELD_OUT, back, main, read, score
 
-FOLDER = Path(__file__).parents[2] / "shared" / "data" / "ny_ozone"
+FOLDER = Path(__file__).parents[3] / "shared" / "data" / "ny_ozone"
 needs_data = pytest.mark.skipif(not FOLDER.exists(), reason="the ozone data are not part of the package")
 
 
