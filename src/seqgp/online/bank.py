@@ -19,6 +19,7 @@ from seqgp.filtering.dense import DenseFilter
 from seqgp.filtering.observation import Observation, stacked
 from seqgp.filtering.rotated import RotatedFilter
 from seqgp.online.history import Segment, Timeline
+from seqgp.runtime.devices import on_each, placed, spread
 from seqgp.runtime.engine import compiled, cores, in_threads
 
 CHUNK = 16  # snapshots per call where many are run through
@@ -89,7 +90,7 @@ def either(take: np.ndarray, new: Bank, old: Bank) -> Bank:
         groups.append(
             jax.tree.map(lambda a, b: np.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b), one, other)  # noqa: B023
         )
-    return Bank(tuple(groups), new.segment)
+    return Bank(tuple(placed(group, len(take)) for group in groups), new.segment)
 
 
 def group_sizes(bank: Bank) -> list[int]:
@@ -107,9 +108,8 @@ def filter_of(bank: Bank, particle: int) -> tuple[Any, Any]:
 def over_particles(filter: Filter, function: Callable) -> Callable:
     """A function of one particle for many: all at once where they are small, else one after the other."""
     small = isinstance(filter, RotatedFilter) or filter.fields <= SMALL
-    if small:
-        return jax.vmap(function)
-    return lambda *args: jax.lax.map(lambda one: function(*one), args)
+    many = jax.vmap(function) if small else lambda *args: jax.lax.map(lambda one: function(*one), args)
+    return lambda *args: on_each(many, len(jax.tree.leaves(args)[0]))(*args)
 
 
 def _begin(filter: Filter, z):
@@ -145,7 +145,7 @@ def _convert(before: Filter, after: Filter, environments, states):
 
 
 def _started(segment: Segment, z: np.ndarray) -> Bank:
-    tasks = [compiled(_begin, segment.filter, z[part])[0] for part in _slices(len(z))]
+    tasks = [compiled(_begin, segment.filter, placed(z[part], len(z)))[0] for part in _slices(len(z))]
     return Bank(tuple(in_threads(tasks)), 0)
 
 
@@ -179,7 +179,9 @@ def _shape(observation: Observation) -> tuple:
 
 
 def _slices(count: int) -> list[slice]:
-    """A group a core. Draws are the same, bit for bit, however many there are."""
+    """A group a core, or one over all devices. Draws are the same, bit for bit, however many cores there are."""
+    if spread(count):
+        return [slice(0, count)]
     bundles = -(-count // LANES)
     bounds = np.linspace(0, bundles, min(cores(), bundles) + 1).round().astype(int) * LANES
     bounds[-1] = count
@@ -192,4 +194,5 @@ def _joined(bank: Bank) -> Any:
 
 
 def _split(whole: Any, count: int, segment: int) -> Bank:
-    return Bank(tuple(jax.tree.map(lambda leaf: leaf[part], whole) for part in _slices(count)), segment)  # noqa: B023
+    groups = (jax.tree.map(lambda leaf: leaf[part], whole) for part in _slices(count))  # noqa: B023
+    return Bank(tuple(placed(group, count) for group in groups), segment)

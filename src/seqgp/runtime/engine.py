@@ -49,7 +49,8 @@ def compiled_function(function: Callable, fixed: tuple, varying: tuple) -> tuple
         return jax.jit(whole).lower(arrays, varying).compile()
 
     ready, seconds = _cached(_key(function, (arrays, varying), static), build)
-    arrays = jax.device_put(arrays)
+    if len(jax.local_devices()) == 1:  # on several, each array goes where the program wants it
+        arrays = jax.device_put(arrays)
     return lambda *varying: jax.block_until_ready(ready(arrays, varying)), seconds
 
 
