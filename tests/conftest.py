@@ -3,6 +3,10 @@
 import ctypes
 import gc
 import os
+import resource
+import shutil
+import sys
+import tempfile
 
 import jax
 import pytest
@@ -10,9 +14,17 @@ import pytest
 from seqgp.runtime import engine
 
 os.environ.setdefault("SEQGP_CACHE", "off")  # the tests leave the user's cache folder alone
+OWN_CACHE = "JAX_COMPILATION_CACHE_DIR" not in os.environ
+if OWN_CACHE:  # what one file, worker or subprocess of a run compiles, the others read
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="seqgp-tests-")
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
+jax.config.update(
+    "jax_persistent_cache_min_compile_time_secs", float(os.environ.get("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", 1))
+)
 jax.config.update("jax_enable_x64", True)
 
-CORE = {"models", "latents", "mcmc", "chains", "sequential"}
+CORE = {"models", "latents", "mcmc", "target", "chains", "sequential"}
 STRICT = {  # in these tests, and elsewhere
     "jax_numpy_dtype_promotion": ("strict", "standard"),
     "jax_numpy_rank_promotion": ("raise", "allow"),
@@ -46,3 +58,40 @@ def nothing_compiled_is_left():
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc keeps what was freed unless it is told
     if trim is not None:
         trim(0)
+
+
+PEAKS = {}  # of the memory of each worker and of its largest subprocess, in GB
+
+
+def _peaks():
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kilobytes elsewhere
+    return [resource.getrusage(who).ru_maxrss * unit / 1e9 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+
+
+def pytest_sessionfinish(session):
+    """A worker tells the controller how much memory it needed; without workers there is only this process."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["peaks"] = _peaks()
+    elif not PEAKS:
+        PEAKS["main"] = _peaks()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    """What a worker told."""
+    if "peaks" in getattr(node, "workeroutput", {}):
+        PEAKS[node.gateway.id] = node.workeroutput["peaks"]
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The memory that the run needed: below 4 GB for two workers."""
+    workers = " + ".join(f"{own:.1f}" for own, _ in PEAKS.values())
+    child = max(child for _, child in PEAKS.values())
+    total = sum(own for own, _ in PEAKS.values())
+    terminalreporter.write_line(f"peak memory: {workers} = {total:.1f} GB, and {child:.1f} GB in a subprocess at most")
+
+
+def pytest_unconfigure(config):
+    """The cache of this run is of no other."""
+    if OWN_CACHE and not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)

@@ -1,4 +1,4 @@
-"""A small model, and the target of a step of it, for tests of single updates."""
+"""The model of the tests, whose parts can be others, and the target of a step of it, for tests of single updates."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -32,17 +32,16 @@ COVARIANCE = _HALF @ _HALF.T
 
 
 def model(**changes) -> seqgp.Model:
-    """Three inputs' worth of everything: five parameters, all inferred."""
+    """Five parameters, all inferred; ``time``, ``space``, ``scale`` and what a ``Model`` takes can be others."""
     parts = {
-        "kernel": seqgp.Separable(
-            time=seqgp.SquaredExponential(seqgp.ScaledSigmoid(0.2, 3)),
-            space=seqgp.SquaredExponential(seqgp.ScaledSigmoid(0.2, 2)),
-            scale=seqgp.ScaledSigmoid(0.3, 2),
-        ),
+        "time": seqgp.SquaredExponential(seqgp.ScaledSigmoid(0.2, 3)),
+        "space": seqgp.SquaredExponential(seqgp.ScaledSigmoid(0.2, 2)),
+        "scale": seqgp.ScaledSigmoid(0.3, 2),
         "mean": seqgp.ScaledSigmoid(-1, 2),
         "likelihood": seqgp.Gaussian(seqgp.ScaledSigmoid(0.2, 0.9)),
-    }
-    return seqgp.Model(**(parts | changes))
+    } | changes
+    separable = seqgp.Separable(*(parts.pop(name) for name in ("time", "space", "scale")))
+    return seqgp.Model(**({"kernel": separable} | parts))
 
 
 MODEL = model()

@@ -5,16 +5,17 @@ import numpy as np
 from scipy.special import logsumexp
 
 import seqgp
+import small
 from seqgp.reference.marginal import log_marginal, observed_distances, stack
 
 SITES, TIMES = 5, 12
 
 
 def model(mean=0.5, likelihood=None):
-    return seqgp.Model(
-        kernel=seqgp.Separable(
-            time=seqgp.Matern32(seqgp.ScaledSigmoid(0, 6)), space=seqgp.Matern12(1.0), scale=seqgp.ScaledSigmoid(0, 3)
-        ),
+    return small.model(
+        time=seqgp.Matern32(seqgp.ScaledSigmoid(0, 6)),
+        space=seqgp.Matern12(1.0),
+        scale=seqgp.ScaledSigmoid(0, 3),
         mean=mean,
         likelihood=likelihood or seqgp.Gaussian(0.3),
     )

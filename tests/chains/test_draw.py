@@ -10,6 +10,7 @@ import numpyro.distributions as dist
 import pytest
 
 import seqgp
+import small
 from seqgp.chains.draw import _check_start
 from seqgp.mcmc.informed import Informed
 from seqgp.mcmc.plain import Plain
@@ -36,8 +37,8 @@ def test_a_start_with_density_everywhere_passes():
 
 
 def model():
-    kernel = seqgp.Separable(seqgp.Matern12(1.0), seqgp.Matern12(1.0), 1.0)
-    return seqgp.Model(kernel, seqgp.Likelihood(lambda f, context: dist.Normal(f, 1.0)))
+    own = seqgp.Likelihood(lambda f, context: dist.Normal(f, 1.0))
+    return small.model(time=seqgp.Matern12(1.0), space=seqgp.Matern12(1.0), scale=1.0, mean=0.0, likelihood=own)
 
 
 def snapshot(t):

@@ -8,6 +8,7 @@ from scipy import stats
 from scipy.special import expit
 
 import seqgp
+import small
 from seqgp.chains.fisher import surrogate_of
 from seqgp.latents.sites import Observe
 from seqgp.models.likelihoods import fill_missing
@@ -58,7 +59,7 @@ def standard_promotion():
 
 
 def model(likelihood):
-    return seqgp.Model(seqgp.Separable(seqgp.Matern12(1.0), seqgp.Matern12(1.0)), likelihood)
+    return small.model(time=seqgp.Matern12(1.0), space=seqgp.Matern12(1.0), scale=1.0, mean=0.0, likelihood=likelihood)
 
 
 def parameters(likelihood):

@@ -7,14 +7,15 @@ import pytest
 from scipy.stats import chi2
 
 import seqgp
+import small
 from seqgp.evaluate.simulate import default_design
 from seqgp.evaluate.uniformity import bins_for, chi_square, holm, plot_ranks
 from seqgp.full.stacked import FullState
 
 
-def model(likelihood=None):
-    kernel = seqgp.Separable(seqgp.Matern12(1.0), seqgp.Matern32(seqgp.ScaledSigmoid(0.1, 1)), 1.0)
-    return seqgp.Model(kernel, likelihood or seqgp.Gaussian(0.3), mean=seqgp.ScaledSigmoid(-1, 1))
+def model(likelihood=seqgp.Gaussian(0.3)):
+    space = seqgp.Matern32(seqgp.ScaledSigmoid(0.1, 1))
+    return small.model(time=seqgp.Matern12(1.0), space=space, scale=1.0, likelihood=likelihood)
 
 
 class FromPrior:

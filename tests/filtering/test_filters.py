@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import seqgp
+import small
 from seqgp.filtering.dense import DenseFilter
 from seqgp.filtering.observation import Observation, Places
 from seqgp.filtering.rotated import RotatedFilter
@@ -23,15 +24,8 @@ MEANS = [0.3, seqgp.ScaledSigmoid(0, 1), dist.Normal(0.2, 0.7)]
 
 
 def model(time=seqgp.Matern32, mean=0.3, space=seqgp.Matern52):
-    return seqgp.Model(
-        kernel=seqgp.Separable(
-            time=time(seqgp.ScaledSigmoid(0, 3)),
-            space=space([seqgp.ScaledSigmoid(0, 2)] * 2),
-            scale=seqgp.ScaledSigmoid(0, 2),
-        ),
-        mean=mean,
-        likelihood=seqgp.Gaussian(seqgp.ScaledSigmoid(0, 1)),
-    )
+    short = seqgp.ScaledSigmoid(0, 2)
+    return small.model(time=time(seqgp.ScaledSigmoid(0, 3)), space=space([short, short]), mean=mean)
 
 
 def observations(system: System, y: np.ndarray) -> list[Observation]:

@@ -10,19 +10,19 @@ import pytest
 import tinygp
 
 import seqgp
+import small
 
 
 def model(**changes):
+    """With a list of lengthscales, one of them known, a distribution as a prior, and a prior that is not centred."""
     parts = {
-        "kernel": seqgp.Separable(
-            time=seqgp.SquaredExponential(seqgp.ScaledSigmoid(0, 3)),
-            space=seqgp.Matern32([seqgp.ScaledSigmoid(0, 2), 0.7]),
-            scale=dist.HalfNormal(1.0),
-        ),
+        "time": seqgp.SquaredExponential(seqgp.ScaledSigmoid(0, 3)),
+        "space": seqgp.Matern32([seqgp.ScaledSigmoid(0, 2), 0.7]),
+        "scale": dist.HalfNormal(1.0),
         "mean": seqgp.ScaledSigmoid(-1, 1),
         "likelihood": seqgp.Gaussian(seqgp.ScaledSigmoid(0, 1, loc=-1.0)),
     }
-    return seqgp.Model(**(parts | changes))
+    return small.model(**(parts | changes))
 
 
 def test_z_and_its_blocks():

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import seqgp
+import small
 from seqgp.reference import gaussian_posterior, kalman_filter, kalman_smoother
 from seqgp.reference.marginal import log_marginal, observed_distances, stack
 
@@ -18,8 +19,8 @@ def sequence(missing=0.3, steps=6, n=4, seed=0):
 
 
 def model(time):
-    kernel = seqgp.Separable(time, seqgp.Matern32(0.5), 1.3)
-    return seqgp.Model(kernel, seqgp.Gaussian(0.4), mean=0.2, jitter=1e-10)
+    parts = {"space": seqgp.Matern32(0.5), "scale": 1.3, "mean": 0.2, "likelihood": seqgp.Gaussian(0.4)}
+    return small.model(time=time, jitter=1e-10, **parts)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import seqgp
+import small
 from seqgp.reference import latent_moments, online_posterior, quadrature
 from seqgp.reference.conditional import _dense, conditional
 
@@ -13,11 +14,8 @@ Z = np.array([0.3, -0.4, 0.2, 0.5, -0.3])
 
 
 def model(time=seqgp.Matern32):
-    """Five parameters, all inferred."""
     space = seqgp.Matern32(seqgp.ScaledSigmoid(0, 2))
-    kernel = seqgp.Separable(time(seqgp.ScaledSigmoid(0, 4)), space, seqgp.ScaledSigmoid(0, 3))
-    noise, mean = seqgp.ScaledSigmoid(0, 1), seqgp.ScaledSigmoid(-2, 2)
-    return seqgp.Model(kernel, seqgp.Gaussian(noise), mean=mean, jitter=1e-10)
+    return small.model(time=time(seqgp.ScaledSigmoid(0, 4)), space=space, jitter=1e-10)
 
 
 def data(missing=0.0, changing=False, steps=6, n=4, seed=0):

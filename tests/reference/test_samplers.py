@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import seqgp
+import small
 from seqgp.reference import CollapsedSampler, FullSampler, latent_moments, predictive_log_score, quadrature
 
 
@@ -21,14 +22,7 @@ def snapshots(steps=2, n=8, seed=0):
 
 
 def model(**changes):
-    sigmoid = seqgp.ScaledSigmoid
-    parts = {
-        "kernel": seqgp.Separable(
-            seqgp.SquaredExponential(sigmoid(0.2, 2)), seqgp.SquaredExponential(sigmoid(0.1, 1)), 1.0
-        ),
-        "likelihood": seqgp.Gaussian(sigmoid(0.1, 0.8)),
-    }
-    return seqgp.Model(**(parts | changes))
+    return small.model(**({"scale": 1.0, "mean": 0.0} | changes))
 
 
 def scores(state, info, means, sds):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import seqgp
+import small
 from seqgp.reference import latent_moments, quadrature
 
 
@@ -14,15 +15,17 @@ def data():
     return seqgp.Snapshot(t=0.0, x=x, y=0.5 + np.sin(5 * x[:, 0]) + 0.3 * rng.normal(size=12))
 
 
-def model():
-    kernel = seqgp.Separable(seqgp.Matern12(1.0), seqgp.SquaredExponential(seqgp.ScaledSigmoid(0.1, 1)), 1.0)
-    likelihood = seqgp.Gaussian(seqgp.ScaledSigmoid(0.1, 0.8))
-    return seqgp.Model(kernel, likelihood, mean=seqgp.ScaledSigmoid(-1, 2))
+MODEL = small.model(
+    time=seqgp.Matern12(1.0),
+    space=seqgp.SquaredExponential(seqgp.ScaledSigmoid(0.1, 1)),
+    scale=1.0,
+    likelihood=seqgp.Gaussian(seqgp.ScaledSigmoid(0.1, 0.8)),
+)
 
 
 @pytest.fixture(scope="module")
 def exact():
-    return quadrature(model(), data(), spacing=0.8)
+    return quadrature(MODEL, data(), spacing=0.8)
 
 
 @pytest.mark.parametrize(
@@ -30,12 +33,12 @@ def exact():
 )
 def test_initial_sample(exact, settings):
     """The lengthscale has a long tail: its sd varies by 3% with 16,000 informed draws, by 1% with 160,000."""
-    state, info = seqgp.SequentialSampler(model(), chains=4, **settings).init(jax.random.key(0), data())
+    state, info = seqgp.SequentialSampler(MODEL, chains=4, **settings).init(jax.random.key(0), data())
     assert info.max_rhat < 1.01
     z = np.asarray(state.z)
     assert np.abs((z.mean(0) - exact.mean) / exact.sd).max() < 0.05
     assert np.abs(z.std(0) / exact.sd - 1).max() < 0.03
-    mean, sd = latent_moments(model(), [data()], exact)
+    mean, sd = latent_moments(MODEL, [data()], exact)
     level = np.asarray(state.latent)
     assert np.abs((level.mean(0) - mean) / sd).max() < 0.06
     assert np.abs(level.std(0) / sd - 1).max() < 0.04

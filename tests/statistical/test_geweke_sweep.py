@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import seqgp
+import small
 from geweke import BOUND, largest_score
 from seqgp.full.stacked import stacked_problem
 from seqgp.mcmc.informed import InformedTuning, Surrogate
@@ -17,15 +18,6 @@ from seqgp.target.problem import target_of
 
 SIZES = (2, 1)
 SITES = 2 * max(SIZES)  # the second snapshot is padded
-
-
-def model(likelihood):
-    kernel = seqgp.Separable(
-        time=seqgp.SquaredExponential(seqgp.ScaledSigmoid(0.2, 3)),
-        space=seqgp.SquaredExponential(seqgp.ScaledSigmoid(0.2, 2)),
-        scale=seqgp.ScaledSigmoid(0.3, 1.5),
-    )
-    return seqgp.Model(kernel, likelihood, mean=seqgp.ScaledSigmoid(-1, 1))
 
 
 def problem(of):
@@ -80,7 +72,7 @@ def replicate(of, updates, key, transitions):
 @pytest.mark.parametrize("likelihood", [seqgp.Gaussian(seqgp.ScaledSigmoid(0.2, 0.9)), seqgp.Poisson()])
 @pytest.mark.parametrize("updates", [seqgp.Plain(initial=(2, 1, 1)), seqgp.Informed()])
 def test_a_sweep_on_stacked_snapshots_leaves_the_posterior_invariant(likelihood, updates):
-    of = model(likelihood)
+    of = small.model(scale=seqgp.ScaledSigmoid(0.3, 1.5), mean=seqgp.ScaledSigmoid(-1, 1), likelihood=likelihood)
     keys = jax.random.split(jax.random.key(0), 3000)
     values = jax.jit(jax.vmap(lambda key: replicate(of, updates, key, 5)))(keys)
     assert largest_score(np.asarray(values)) < BOUND

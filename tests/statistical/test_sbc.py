@@ -5,6 +5,7 @@ import numpyro.distributions as dist
 import pytest
 
 import seqgp
+import small
 from seqgp.evaluate.simulate import default_design
 
 SIMULATIONS = 100
@@ -14,13 +15,14 @@ def model(spread=1.5, likelihood=None):
     def sigmoid(low, high):
         return seqgp.ScaledSigmoid(low, high, 0.0, spread)
 
-    kernel = seqgp.Separable(
+    return small.model(
         time=seqgp.SquaredExponential(sigmoid(0.1, 3)),
         space=seqgp.SquaredExponential(dist.Gamma(3.0, 5.0)),
         scale=sigmoid(0.1, 2),
+        mean=sigmoid(-1, 1),
+        likelihood=likelihood or seqgp.Gaussian(sigmoid(0.05, 1)),
+        jitter=1e-6,
     )
-    gaussian = seqgp.Gaussian(sigmoid(0.05, 1))
-    return seqgp.Model(kernel, likelihood or gaussian, mean=sigmoid(-1, 1), jitter=1e-6)
 
 
 def ranks(sampled, **settings):

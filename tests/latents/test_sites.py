@@ -1,6 +1,5 @@
-"""Padding, and the window beside the present."""
+"""Sites and windows, padded to the sizes that a step was compiled for."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,8 +7,6 @@ import pytest
 import seqgp
 from seqgp.latents.dense import Dense
 from seqgp.latents.sites import padded_size, widen_window
-from seqgp.runtime.engine import compiled
-from seqgp.target.observed import observed_from
 from seqgp.target.prepare import first_window
 from sequences import KNOWN, snapshots
 
@@ -29,30 +26,11 @@ def test_padded_sizes():
         assert n <= size <= max(n + 8, 4 * n / 3)
 
 
-def test_what_is_padded_is_missing():
-    snapshot = seqgp.Snapshot(0.0, np.zeros((3, 1)), [1.0, np.nan, 3.0], {"rows": np.arange(3.0), "one": 2.0})
-    sites = Dense().sites(snapshot.x, 5)
-    observed = observed_from(KNOWN, snapshot, sites.observe, 5)
-    assert observed.missing.tolist() == [False, True, False, True, True]
-    assert np.isfinite(observed.y).all()
-    assert observed.context["rows"].shape == (5,)
-    assert observed.context["one"].shape == ()
-
-
 def window(tau, size):
     snapshot = snapshots([size])[0]
     sites = Dense().sites(snapshot.x, size)
     f = np.arange(6.0 * size).reshape(6, size)
     return first_window(tau, snapshot.t, sites, f), snapshot, f
-
-
-def test_the_first_window_knows_one_time():
-    found, snapshot, f = window(3, 4)
-    assert found.times[-1] == snapshot.t
-    assert (np.diff(found.times) > 0).all()
-    assert found.mask.any(axis=1).tolist() == [False, False, True]
-    np.testing.assert_array_equal(found.f[:, -1], f)
-    assert found.f.shape == (6, 3, 4)
 
 
 def test_a_window_grows_and_shrinks_by_padding_only():
@@ -79,17 +57,3 @@ def test_sites_and_window_have_the_same_number(model, n):
     np.testing.assert_array_equal(seen[:n], np.arange(n))
     if model is WHOLE:
         assert size == n
-
-
-def test_a_compiled_function_is_kept_by_shape_and_setting():
-    traced = []
-
-    def scaled(factor, x):
-        traced.append(factor)
-        return factor * x
-
-    for factor, x in [(2.0, np.ones(3)), (2.0, np.zeros(3)), (3.0, np.ones(3)), (2.0, np.ones(4))]:
-        run, _ = compiled(scaled, factor, x)
-        np.testing.assert_array_equal(run(), factor * x)
-    assert traced == [2.0, 3.0, 2.0]
-    assert isinstance(run(), jax.Array)

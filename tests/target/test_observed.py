@@ -1,10 +1,11 @@
-"""The likelihood on the span of a few vectors: for Gaussian data their inner products instead of the data."""
+"""A snapshot as arrays: padded with missing data; its likelihood on the span of a few vectors, by inner products."""
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import seqgp
+from seqgp.latents.dense import Dense
 from seqgp.latents.sites import Observe
 from seqgp.target.observed import observed_from
 from sequences import KNOWN, snapshots
@@ -41,3 +42,13 @@ def test_the_likelihood_on_a_span_is_the_likelihood(name):
         for c, s in ((1.0, 0.0), (0.0, 1.0), (-0.6, 0.8)):
             expected = observed.log_likelihood(model.likelihood, MIDDLE + COLUMNS @ (c * u + s * v), PARAMETERS)
             np.testing.assert_allclose(along(c, s), expected, rtol=1e-12)
+
+
+def test_what_is_padded_is_missing():
+    snapshot = seqgp.Snapshot(0.0, np.zeros((3, 1)), [1.0, np.nan, 3.0], {"rows": np.arange(3.0), "one": 2.0})
+    sites = Dense().sites(snapshot.x, 5)
+    observed = observed_from(KNOWN, snapshot, sites.observe, 5)
+    assert observed.missing.tolist() == [False, True, False, True, True]
+    assert np.isfinite(observed.y).all()
+    assert observed.context["rows"].shape == (5,)
+    assert observed.context["one"].shape == ()
