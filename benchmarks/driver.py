@@ -24,6 +24,7 @@ MODULES = (
     "latents",
     "growth",
     "refit",
+    "online",
     "full",
     "informed",
     "regression",
