@@ -13,8 +13,9 @@ from seqgp.evaluate.uniformity import bins_for, chi_square, holm, plot_ranks
 from seqgp.full.stacked import FullState
 
 
-def model(likelihood=seqgp.Gaussian(0.3)):
+def model(likelihood=None):
     space = seqgp.Matern32(seqgp.ScaledSigmoid(0.1, 1))
+    likelihood = seqgp.Gaussian(0.3) if likelihood is None else likelihood
     return small.model(time=seqgp.Matern12(1.0), space=space, scale=1.0, likelihood=likelihood)
 
 
