@@ -16,14 +16,28 @@ WHOLE = seqgp.Model(
 
 
 def test_padded_sizes():
-    """The last size while the data fit it and fill half of it; otherwise a round one, at most a third too large."""
+    """The last size while the data fit it and fill half of it; otherwise a round one, at most half too large."""
     assert padded_size(True, 7, None) == 7
     assert padded_size(True, 7, 7) == 7
     assert padded_size(True, 6, 10) == 10
     assert padded_size(False, 6, 10) == 6
     for n in range(9, 3000, 7):
         size = padded_size(True, n, 8)
-        assert n <= size <= max(n + 8, 4 * n / 3)
+        assert n <= size <= max(n + 8, 3 * n / 2)
+
+
+def test_few_sizes_are_compiled_however_the_number_of_points_varies():
+    """300 steps of 5 to 200 points: two sizes for each doubling, not one for each number that the window had."""
+    rng = np.random.default_rng(0)
+    found, _, _ = window(1, 12)
+    sizes = set()
+    for n in rng.integers(5, 200, 300):
+        laid_out = Dense().step_sites(rng.random((n, 1)), found, 0, pointwise=True)
+        sizes.add(laid_out.sites.x.shape[0])
+        assert laid_out.data == laid_out.sites.x.shape[0] == laid_out.window.x.shape[1]
+        f = np.zeros((6, 1, len(laid_out.sites.mask)))
+        found = laid_out.window._replace(x=laid_out.sites.x[None], mask=laid_out.sites.mask[None], f=f)
+    assert sizes <= {8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256}
 
 
 def window(tau, size):

@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 
 import seqgp
+from seqgp.online import predictive
 from seqgp.online.memory import CloudQuadratic
-from streams import model
+from seqgp.runtime import engine
+from streams import model, sampled
 
 
 def stream(count):
@@ -58,3 +60,15 @@ def test_a_bounded_history_is_taken_up_again_bit_for_bit():
     again = state.packed().unpacked(lambda dropped: [(one, None) for one in data[dropped:35]])
     one, other = (sampler.step(jax.random.key(5), s, data[-1])[0] for s in (state, again))
     assert np.array_equal(one.latent, other.latent)
+
+
+def test_a_number_of_stations_that_varies_compiles_few_programs():
+    """The draws at 3 to 8 of 8 stations are compiled for 8."""
+    engine.forget()
+    rng, x = np.random.default_rng(0), np.random.default_rng(1).random((8, 2))
+    few = [rng.permutation(8)[:n] for n in (8, 7, 5, 8, 3, 4, 6)]
+    data = [seqgp.Snapshot(float(t), x[chosen], rng.normal(size=len(chosen))) for t, chosen in enumerate(few)]
+    state, _ = sampled(seqgp.OnlineSampler(model(), particles=16, draws=20), data)
+    assert state.latent.shape == (20, 6)
+    white = [shapes[-1][0] for function, *_, shapes in engine._CACHE if function is predictive._draws]
+    assert {shape[-1] for shape in white} == {8}

@@ -56,6 +56,19 @@ def test_fewer_inputs_than_before_are_padded():
     assert sizes[4:] == [0, 0]
 
 
+def test_a_number_of_inputs_that_varies_compiles_nothing(compiled):
+    """Not even a slice: each would stay in memory, one for each number of inputs that there ever was."""
+    sizes = [8, 8, 8, 7, 5, 6, 4, 8, 7]
+    data = snapshots(sizes)
+    sequential = sampler(KNOWN)
+    state, _ = sequential.init(jax.random.key(0), data[0])
+    for i, snapshot in enumerate(data[1:]):
+        if i == 2:
+            compiled.clear()
+        state, _ = sequential.step(jax.random.key(1 + i), state, snapshot)
+    assert not compiled
+
+
 def test_padding_does_not_change_the_posterior():
     """Three inputs padded to four against three alone: ``|z| < 4`` for six numbers, two independent samples."""
     draws = 2000

@@ -72,7 +72,7 @@ class Dense(eqx.Module):
     def step_sites(self, x: np.ndarray, window: Window, last: int, pointwise: bool) -> StepSites:
         """As many sites as the widest of window and present needs, or as were compiled before."""
         needed = int(np.flatnonzero(window.mask.any(axis=0))[-1]) + 1
-        size = max(padded_size(pointwise, len(x), window.x.shape[1]), needed)
+        size = padded_size(pointwise, max(len(x), needed), window.x.shape[1])
         sites = self.sites(x, size) if pointwise else widen_sites(self.sites(x, len(x)), size)
         return StepSites(sites, widen_window(window, size), size if pointwise else len(x))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -60,10 +59,13 @@ def padded_size(pointwise: bool, n: int, previous: int | None) -> int:
     """
     if not pointwise or previous is None or n == previous:
         return n
-    if previous // 2 <= n <= previous:
-        return previous
-    step = max(8, 2 ** (int(np.log2(n)) - 2))
-    return -(-n // step) * step
+    return previous if previous // 2 <= n <= previous else round_size(n)
+
+
+def round_size(n: int) -> int:
+    """The least of 8, 16, 24, 32, 48, 64, 96, 128, … that is not below ``n``: each of them is a compilation."""
+    power = 2 ** max(3, int(np.ceil(np.log2(max(n, 1)))))
+    return 3 * power // 4 if power >= 32 and n <= 3 * power // 4 else power
 
 
 def pad_rows(leaf: np.ndarray, n: int, size: int) -> np.ndarray:
@@ -87,10 +89,12 @@ def widen_window(window: Window, slots: int) -> Window:
     if slots == have:
         return window
     if slots < have:
-        return window._replace(x=window.x[:, :slots], mask=window.mask[:, :slots], f=window.f[:, :, :slots])
+        return window._replace(
+            x=window.x[:, :slots], mask=window.mask[:, :slots], f=np.asarray(window.f)[:, :, :slots]
+        )
     extra = slots - have
     return window._replace(
         x=np.pad(window.x, ((0, 0), (0, extra), (0, 0))),
         mask=np.pad(window.mask, ((0, 0), (0, extra))),
-        f=jnp.pad(window.f, ((0, 0), (0, 0), (0, extra))),
+        f=np.pad(np.asarray(window.f), ((0, 0), (0, 0), (0, extra))),  # by NumPy: JAX would compile it
     )

@@ -18,6 +18,7 @@ from seqgp.filtering.system import System
 from seqgp.latents.dense import Dense
 from seqgp.latents.grid import Grid
 from seqgp.latents.knots import KnotGrid, Knots
+from seqgp.latents.sites import round_size
 from seqgp.models.errors import DataError, SamplerError
 from seqgp.models.kernels import Matern52, RationalQuadratic, SquaredExponential
 from seqgp.models.likelihoods import fill_missing
@@ -273,8 +274,7 @@ def _sized(filter: DenseFilter | RotatedFilter, observation: Observation) -> Obs
     if observation.line is not None:  # the data are no more than what the likelihood says
         return observation
     if isinstance(filter, ModalFilter):
-        step = max(8, 2 ** (int(np.log2(n)) - 2))
-        return padded(observation, -(-n // step) * step)
+        return padded(observation, round_size(n))
     return padded(observation, max(n, filter.sites))
 
 

@@ -13,6 +13,7 @@ from seqgp.filtering.dense import DenseFilter
 from seqgp.filtering.observation import LevelGaussian
 from seqgp.filtering.rotated import RotatedFilter
 from seqgp.filtering.system import System
+from seqgp.latents.sites import pad_rows, round_size
 from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.models.likelihoods import fill_missing
 from seqgp.models.model import Model
@@ -78,28 +79,34 @@ def predictive_of(
 
 
 def draws_at_data(
-    history: Timeline, bank: Bank, particle: Int[np.ndarray, " draws"], white: Float[np.ndarray, "draws k"]
+    key: Key[Array, ""], history: Timeline, bank: Bank, particle: Int[np.ndarray, " draws"]
 ) -> tuple[Float[np.ndarray, "draws k"], float]:
     """Coefficients of the mean and the level at the last snapshot's inputs, a draw of each for given particles.
 
     Args:
+        key: a random key.
         history: the data.
         bank: the filters.
         particle: the particle of each draw.
-        white: standard normal numbers, as many as there are coefficients and inputs.
 
     Returns:
         coefficients and levels side by side, and the seconds that compilation took.
     """
-    snapshot = history.snapshots[-1]
-    columns = history.system.columns(snapshot.t, snapshot.x, snapshot.context)
-    places = places_of(history.layout, snapshot.x)
-    where = Where(snapshot.x[:0], places, columns, np.zeros(()))
-    slots = _Slots(bank, particle)
+    snapshot, q = history.snapshots[-1], len(history.system.in_state)
+    n = len(snapshot.x)
+    # Snapshots of changing size share a compilation; those of the rotated filter have one size.
+    size = n if isinstance(history.filter, RotatedFilter) else round_size(n)
+    context = jax.tree.map(lambda leaf: pad_rows(np.asarray(leaf), n, size), snapshot.context)
+    x = pad_rows(snapshot.x, n, size)
+    where = Where(x[:0], places_of(history.layout, x), history.system.columns(snapshot.t, x, context), np.zeros(()))
+    white = np.array(jax.random.normal(key, (len(particle), q + size)))
+    slots, real = _Slots(bank, particle), np.arange(q + size) < q + n
     runs = [
-        compiled(_draws, history.filter, where, *group, slots.pack(g, white)) for g, group in enumerate(bank.groups)
+        compiled(_draws, history.filter, where, real, *group, slots.pack(g, white))
+        for g, group in enumerate(bank.groups)
     ]
-    return slots.unpack(in_threads([run for run, _ in runs])), sum(seconds for _, seconds in runs)
+    drawn = slots.unpack(in_threads([run for run, _ in runs]))
+    return drawn[:, : q + n], sum(seconds for _, seconds in runs)
 
 
 class _Slots:
@@ -108,7 +115,8 @@ class _Slots:
     def __init__(self, bank: Bank, particle: np.ndarray):
         sizes = group_sizes(bank)
         counts = np.bincount(particle, minlength=sum(sizes))
-        self._width = 2 ** int(np.ceil(np.log2(max(counts.max(), 2))))  # few sizes, so few compilations
+        most = max(counts.max(), 2, 2 * len(particle) / len(counts))
+        self._width = 2 ** int(np.ceil(np.log2(most)))  # few sizes, so few compilations
         self._particle, self._draws = particle, len(particle)
         order = np.argsort(particle, kind="stable")
         slot = np.empty(len(particle), int)
@@ -195,8 +203,8 @@ def _log_densities(filter, where: Where, data, environments, states):
     return _large(filter, where, one)(environments, states)
 
 
-def _draws(filter, where: Where, environments, states, white):
-    """Coefficients and level together, ``(particles, slots, q + n)``."""
+def _draws(filter, where: Where, real, environments, states, white):
+    """Coefficients and level together, ``(particles, slots, q + n)``; where they are not ``real``, any numbers."""
     system: System = filter.system
     design = system.design(where.columns)
     q = design.shape[1]
@@ -214,7 +222,9 @@ def _draws(filter, where: Where, environments, states, white):
 
     def one(environment, state, white):
         gaussian, _ = level_gaussian(filter, where, environment, state)
-        return gaussian.mean[None, :] + white @ level_root(gaussian.covariance).T
+        alone = jnp.diag(jnp.diagonal(gaussian.covariance))
+        covariance = jnp.where(real[:, None] & real[None, :], gaussian.covariance, alone)
+        return gaussian.mean[None, :] + white @ level_root(covariance).T
 
     if isinstance(filter, RotatedFilter):
         return over_particles(filter, rotated)(environments, states, white)

@@ -136,9 +136,7 @@ class OnlineSampler:
         particle = systematic(step.rng, cloud.weights(), self.draws)
         step.rng.shuffle(particle)
         if ratios is None:
-            size = len(self.system.in_state) + len(snapshot.x)
-            white = np.array(jax.random.normal(key, (self.draws, size)))
-            drawn, seconds = draws_at_data(history, step.bank, particle, white)
+            drawn, seconds = draws_at_data(key, history, step.bank, particle)
             step.spend(Spent(0, seconds))
         else:
             drawn = ratios.draws(step.rng, particle)

@@ -169,10 +169,13 @@ class StepDraws(NamedTuple):
 def _step_draws(
     model: Model, carry: Carry, sampled: Sampled, observe: Observe, problem: Problem, windows: np.ndarray
 ) -> tuple[Sampled, StepDraws]:
-    """From the chains' draws, in one compiled call, whose seconds of compilation are added to those of ``sampled``."""
+    """From the chains' draws, in one compiled call, whose seconds of compilation are added to those of ``sampled``.
+
+    As arrays of NumPy: JAX would compile every slice of them, for each number of data of its own.
+    """
     sites, z = merge(sampled.draws.sites), merge(sampled.draws.z)
     run, seconds = compiled(_natural, model, carry, observe, problem.observed[-1].columns, windows, sites, z)
-    return sampled._replace(compile_seconds=sampled.compile_seconds + seconds), run()
+    return sampled._replace(compile_seconds=sampled.compile_seconds + seconds), jax.tree.map(np.asarray, run())
 
 
 def _natural(

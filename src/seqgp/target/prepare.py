@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 
 from seqgp.latents.protocol import Latent
@@ -52,5 +51,5 @@ def first_window(tau: int, t: float, sites: Sites, f: np.ndarray) -> Window:
         times=np.append(t - spread[:empty] - 1.0, t) if empty else np.array([t]),
         x=np.concatenate([np.repeat(sites.x[None], empty, axis=0), sites.x[None]]),
         mask=np.concatenate([np.zeros((empty, len(sites.mask)), bool), sites.mask[None]]),
-        f=jnp.concatenate([jnp.zeros((f.shape[0], empty, f.shape[1])), jnp.asarray(f)[:, None, :]], axis=1),
+        f=np.concatenate([np.zeros((f.shape[0], empty, f.shape[1])), np.asarray(f)[:, None, :]], axis=1),
     )
