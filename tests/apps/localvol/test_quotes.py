@@ -133,11 +133,23 @@ def test_stale_quotes_are_found():
         (lambda t: t.assign(quote_date="2024-05-01"), "not after the quote date: rows 0, 1, 2, 3, 4 and 37 more"),
         (lambda t: t.query("option_type == 'call'"), "0 pairs of call and put, parity needs 3"),
         (lambda t: t.iloc[:0], "no rows"),
+        (lambda t: t.assign(strike=t["strike"].where(t.index != 5, np.inf)), "strike: infinite: row 5$"),
+        (lambda t: t.assign(bid=t["ask"] + 1), r"none of the 84 quotes can be used \(the first: .*bid"),
     ],
 )
 def test_bad_tables_are_named_with_their_rows(change, message):
     with pytest.raises(QuotesError, match=message):
         Quotes.from_frame(change(market()))
+
+
+@pytest.mark.parametrize("column", ["quote_date", "expiration"])
+def test_a_zone_on_one_of_two_date_columns_is_read_as_the_date_on_the_wall(column):
+    plain = market()
+    text = plain.assign(**{column: plain[column] + "T00:00:00+01:00"})
+    typed = plain.assign(**{column: pd.to_datetime(plain[column]).dt.tz_localize("Europe/Berlin")})
+    expected = Quotes.from_frame(plain).table["maturity"]
+    for zoned in (text, typed):
+        pd.testing.assert_series_equal(Quotes.from_frame(zoned).table["maturity"], expected)
 
 
 def test_columns_map_in_either_direction_and_files_count_lines(tmp_path):
