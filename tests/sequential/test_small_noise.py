@@ -29,3 +29,19 @@ def test_draws_are_within_the_noise_of_the_data(noise):
 def test_exact_interpolation_gets_a_clear_answer():
     with pytest.raises(seqgp.ModelError, match=r"noise = 0\.0 is not positive: data without noise are interpolated"):
         seqgp.Gaussian(noise=0.0)
+
+
+def test_knots_refuse_a_noise_that_rounding_would_swallow():
+    """Sums of squares over the data are known to 2e-16 of themselves: with noise of 1e-8 that is a misfit of one."""
+    x = np.linspace(0, 1, 6)[:, None]
+    snapshot = seqgp.Snapshot(0.0, x, np.sin(3 * x[:, 0]))
+    kernel = seqgp.Separable(time=seqgp.Matern12(1.0), space=seqgp.SquaredExponential(1.0), scale=1.0)
+    for noise, refused in ((1e-8, True), (1e-6, False)):
+        likelihood = seqgp.Gaussian(noise=noise)
+        knots = seqgp.Knots(nodes=8).resolve(kernel, x)
+        if not refused:
+            assert likelihood.sums(knots.interpolate(x).weights, snapshot.y, np.zeros(6, bool), None) is not None
+            continue
+        sampler = seqgp.SequentialSampler(seqgp.Model(kernel, likelihood=likelihood), latent=seqgp.Knots(nodes=8))
+        with pytest.raises(seqgp.ModelError, match=r"Knots: noise = 1e-08 is lost in the rounding.*Dense\(\)"):
+            sampler.init(jax.random.key(0), snapshot)

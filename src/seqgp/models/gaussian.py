@@ -21,6 +21,8 @@ from seqgp.models.likelihoods import Likelihood, Plane
 from seqgp.models.priors import Slot, check_positive
 from seqgp.models.types import Array
 
+LOST = 0.01  # of a log likelihood may be rounding
+
 
 class GaussianSums(NamedTuple):
     """Sufficient statistics of Gaussian data seen through interpolation: sums over the observed data."""
@@ -204,7 +206,18 @@ class Gaussian(Likelihood):
             len(values), pw.T @ w, pw.T @ values, pw.sum(0), precision.sum(), precision @ values,
             values @ (precision * values), 0.5 * np.log(precision).sum(),
         )  # fmt: skip
+        self._check_rounding(float(values @ (precision * values)))
         return GaussianSums(*(np.asarray(part, dtype=float) for part in parts))
+
+    def _check_rounding(self, squares: float) -> None:
+        """Raise where a known noise is so small that the rounding of sums of squares would count as misfit."""
+        noise = self.priors["noise"]
+        if isinstance(noise, float) and np.finfo(float).eps * squares > LOST * noise**2:
+            least = np.sqrt(np.finfo(float).eps * squares / LOST)
+            raise ModelError(
+                f"Knots: noise = {noise:g} is lost in the rounding of sums of squares of the data; use "
+                f"latent=seqgp.Dense(), or noise above {least:.1g}"
+            )
 
     def on_planes(self, level, columns, y, missing, context, parameters) -> Plane:
         """The log likelihood on planes, from a few inner products."""
