@@ -18,7 +18,7 @@ scale = {{ low = 0, high = 2 }}           # the standard deviation of the latent
 mean = {{ low = -1, high = 1 }}           # its mean level
 
 [model.time]
-kernel = "SquaredExponential"           # or Matern12, Matern32, Matern52, RationalQuadratic
+kernel = "Matern32"                     # or Matern12, Matern52, SquaredExponential, RationalQuadratic (slower)
 lengthscale = {{ low = 0, high = 3 }}     # in units of the time column
 
 [model.space]

@@ -144,9 +144,13 @@ def predict(
     key_latent, key_data = jax.random.split(key)
     predictive = state.predictive(model, x, time, context)
     level = predictive.draws(key_latent, model)
-    parameters = jax.vmap(model.parameters)(jnp.asarray(state.z))
+    parameters = compiled(_parameters, model, np.asarray(state.z))[0]()
     y = _data(key_data, model, level, context, parameters)
     return Prediction(level, y, time, x, model, context, parameters, predictive)
+
+
+def _parameters(model: Model, z):
+    return jax.vmap(model.parameters)(z)
 
 
 def _check_inputs(x: np.ndarray, t: float, state: State) -> None:

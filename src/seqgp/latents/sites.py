@@ -89,9 +89,7 @@ def widen_window(window: Window, slots: int) -> Window:
     if slots == have:
         return window
     if slots < have:
-        return window._replace(
-            x=window.x[:, :slots], mask=window.mask[:, :slots], f=np.asarray(window.f)[:, :, :slots]
-        )
+        return window._replace(x=window.x[:, :slots], mask=window.mask[:, :slots], f=np.asarray(window.f)[:, :, :slots])
     extra = slots - have
     return window._replace(
         x=np.pad(window.x, ((0, 0), (0, extra), (0, 0))),

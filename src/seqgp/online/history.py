@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -282,8 +283,9 @@ def _one_noise_level(system: System, snapshot: Snapshot) -> bool:
     likelihood = system.model.likelihood
     if not likelihood.conjugate:
         return False
-    parameters = system.parameters(jnp.asarray(system.cloud_prior()[0]))
-    return jnp.ndim(likelihood.noise(likelihood.context_at(snapshot.t, snapshot.context), parameters)) == 0
+    context, mean = likelihood.context_at(snapshot.t, snapshot.context), system.cloud_prior()[0]
+    noise = jax.eval_shape(lambda z: likelihood.noise(context, system.parameters(z)), mean)
+    return noise.ndim == 0
 
 
 def _complete(layout: SiteLayout, observation: Observation) -> bool:
