@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import sys
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -25,15 +26,16 @@ class Sizes(NamedTuple):
     steps: int = 2000
     late: int = 500
     early: int = 20
+    varying: int = 300
 
 
-QUICK = Sizes(((20, 24), (40, 24)), ((100, 24), (200, 24)), (1, 2), (20, 24), steps=60, late=40, early=20)
+QUICK = Sizes(((20, 24), (40, 24)), ((100, 24), (200, 24)), (1, 2), (20, 24), steps=60, late=40, early=20, varying=30)
 
 
 def lines(quick: bool = False) -> list[Line]:
     """Rows of the table."""
     sizes = QUICK if quick else Sizes()
-    return [*on_one_core(exponents, sizes), *in_own_process(long_run, sizes)]
+    return [*on_one_core(exponents, sizes), *in_own_process(long_run, sizes), *in_own_process(varying_run, sizes)]
 
 
 def exponents(sizes: Sizes) -> list[Line]:
@@ -85,13 +87,9 @@ def per_proposal(n: int, draws: int, latent: Any, tau: int = 1) -> float:
 def long_run(sizes: Sizes) -> list[Line]:
     """Time and peak memory of a long sequence from a generator."""
     rng = np.random.default_rng(SEED)
-    snapshots = (snapshot_of(rng, 0.05 * i, 20) for i in range(sizes.steps))
-    sampler = seqgp.SequentialSampler(
-        regression_model(), draws=20, chains=1, warmup=10, latent=seqgp.Dense(), updates="plain"
-    )
     seconds, evaluations, peaks = [], [], {}
-    sequence = seqgp.steps(sampler, snapshots, key=jax.random.key(SEED), progress=False)
-    for number, (_, info) in enumerate(sequence, start=1):
+    snapshots = (snapshot_of(rng, 0.05 * i, 20) for i in range(sizes.steps))
+    for number, info in enumerate(_infos(snapshots), start=1):
         seconds.append(info.seconds)
         evaluations.append(sum(update.evaluations for update in info.updates.values()))
         if number in (sizes.early, sizes.steps):
@@ -108,14 +106,33 @@ def long_run(sizes: Sizes) -> list[Line]:
             "<=",
             f"{1e3 * late:.0f} ms, {1e3 * first:.0f} ms; for {more:.0f} and {fewer:.0f} evaluations of densities",
         ),
-        Line(
-            f"peak memory after {sizes.steps} steps over {sizes.early}",
-            peaks[sizes.steps] / peaks[sizes.early],
-            1.05,
-            "<=",
-            f"{peaks[sizes.steps]:.0f} MB, {peaks[sizes.early]:.0f} MB",
-        ),
+        _growth(f"peak memory after {sizes.steps} steps over {sizes.early}", peaks, 1.05),
     ]
+
+
+def varying_run(sizes: Sizes) -> list[Line]:
+    """Peak memory where the number of points changes from step to step: each compiled size stays in memory."""
+    rng = np.random.default_rng(SEED)
+    snapshots = (snapshot_of(rng, 0.05 * i, int(rng.integers(10, 41))) for i in range(sizes.varying))
+    peaks = {}
+    for number, _ in enumerate(_infos(snapshots), start=1):
+        if number in (sizes.early, sizes.varying):
+            peaks[number] = _peak_megabytes()
+    name = f"10 to 40 points a step: peak memory after {sizes.varying} steps over {sizes.early}"
+    return [_growth(name, peaks, 1.1)]
+
+
+def _infos(snapshots: Iterator[seqgp.Snapshot]) -> Iterator[seqgp.Info]:
+    """A sequence of few draws, step after step."""
+    sampler = seqgp.SequentialSampler(
+        regression_model(), draws=20, chains=1, warmup=10, latent=seqgp.Dense(), updates="plain"
+    )
+    return (info for _, info in seqgp.steps(sampler, snapshots, key=jax.random.key(SEED), progress=False))
+
+
+def _growth(name: str, peaks: dict[int, float], goal: float) -> Line:
+    early, late = (peaks[number] for number in sorted(peaks))
+    return Line(name, late / early, goal, "<=", f"{late:.0f} MB, {early:.0f} MB")
 
 
 def _peak_megabytes() -> float:
