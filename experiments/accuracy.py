@@ -1,6 +1,7 @@
-"""The accuracy of each carry against the exact posterior, over simulated data sets, as ``docs/accuracy.md``.
+"""How far each carry and the online sampler are from the exact posterior, over data sets, as ``docs/accuracy.md``.
 
-python -m experiments.accuracy [regression counts long] [--datasets 10] [--carry paper joint] [--tau 1 2] [--quick]
+python -m experiments.accuracy [regression counts long] [--datasets 10] [--carry paper joint online] [--tau 1 2]
+    [--quick]
 
 ``regression`` is the paper's comparison (N = 100, T = 10), ``counts`` the same with Poisson data (N = 50, T = 8)
 against the full sampler, ``long`` a run of 200 steps. Resumable: what is in ``out/accuracy`` is not computed again.
@@ -55,6 +56,7 @@ class Problem(NamedTuple):
         return simulate(seed, self.n, max(self.times), self.counts, self.spacing)
 
 
+CARRIES = ("paper", "level", "joint", "online")  # what is handed on; the online sampler hands on nothing
 FULL = {
     "regression": Problem(100, (2, 3, 5, 7, 10), 1000, 400, 250),
     "counts": Problem(50, (2, 4, 6, 8), 1000, 1000, 300, counts=True),
@@ -86,8 +88,11 @@ def exact(data: DataSet, problem: Problem, seed: int, t: int, out: Path, window:
 
 
 def rows_of(data: DataSet, problem: Problem, seed: int, carry: str, tau: int, args, out: Path) -> list[dict[str, Any]]:
-    """One run of the sequential sampler, compared at all times."""
-    sampler = seqgp.SequentialSampler(data.model, problem.draws, tau, carry=carry, updates=args.updates)
+    """One run of a sampler, compared at all times."""
+    if carry == "online":
+        sampler: seqgp.Sampler = seqgp.OnlineSampler(data.model, draws=problem.draws)
+    else:
+        sampler = seqgp.SequentialSampler(data.model, problem.draws, tau, carry=carry, updates=args.updates)
     every = range(1, max(problem.times) + 1)
     found = sequential_posteriors(data, every, jax.random.key(20_000 + seed), sampler)
     rows, since = [], 0
@@ -172,6 +177,8 @@ def compute(name: str, problem: Problem, args: argparse.Namespace) -> None:
     rows: list[dict[str, Any]] = json.loads(store.read_text()) if store.exists() else []
     runs: Iterable[tuple[int, str, int]] = itertools.product(range(args.datasets), args.carry, args.tau)
     for seed, carry, tau in runs:
+        if carry == "online" and tau != args.tau[0]:
+            continue  # it has no window
         if len(gather(rows, "t", seed=seed, carry=carry, tau=tau)):
             continue
         rows += rows_of(problem.simulate(seed), problem, seed, carry, tau, args, store.parent.parent)
@@ -267,7 +274,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("problems", nargs="*", help="of regression, counts, long; all by default")
     parser.add_argument("--datasets", type=int, default=10)
-    parser.add_argument("--carry", nargs="+", default=["paper", "joint"], choices=["paper", "level", "joint"])
+    parser.add_argument("--carry", nargs="+", default=["paper", "joint", "online"], choices=[*CARRIES])
     parser.add_argument("--tau", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--updates", default="informed", choices=["informed", "plain"])
     parser.add_argument("--quick", action="store_true", help="a small version that only shows that it runs")

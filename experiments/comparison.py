@@ -113,10 +113,8 @@ def exact_posterior(
     return summarise(state.latent[-1], state.z, data.levels[t - 1], info, score)
 
 
-def sequential_posteriors(
-    data: DataSet, times: Iterable[int], key: Any, sampler: seqgp.SequentialSampler
-) -> dict[int, Summary]:
-    """The sequential posterior at the given times, from one run; ``seconds`` are those of the step alone."""
+def sequential_posteriors(data: DataSet, times: Iterable[int], key: Any, sampler: seqgp.Sampler) -> dict[int, Summary]:
+    """The posterior of a sampler at the given times, from one run; ``seconds`` are those of the step alone."""
     found, wanted = {}, set(times)
     key_run, key_predict = jax.random.split(key)
     steps = seqgp.steps(sampler, data.snapshots[: max(wanted)], key=key_run, progress=False)
