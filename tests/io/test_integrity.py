@@ -23,18 +23,6 @@ from seqgp.io.step import Step
 OLD = Path(__file__).with_name("data") / "version_0_1_0"
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("made") / "run"
-    return seqgp.run(sampler(), snapshots(4), key(), store=folder), folder
-
-
-@pytest.fixture
-def folder(made, tmp_path):
-    shutil.copytree(made[1], tmp_path / "run")
-    return tmp_path / "run"
-
-
 @pytest.fixture
 def old(tmp_path):
     shutil.copytree(OLD, tmp_path / "old")

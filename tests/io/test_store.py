@@ -20,20 +20,6 @@ from seqgp.io.manifest import _checksum
 from seqgp.io.serialise import encode
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """A run of four steps in one go, and its folder."""
-    folder = tmp_path_factory.mktemp("made") / "run"
-    return seqgp.run(sampler(), snapshots(4), key(), store=folder), folder
-
-
-@pytest.fixture
-def folder(made, tmp_path):
-    """A copy of that run."""
-    shutil.copytree(made[1], tmp_path / "run")
-    return tmp_path / "run"
-
-
 def test_reading_gives_what_was_sampled(made):
     store = seqgp.Store(made[1])
     assert len(store) == 4

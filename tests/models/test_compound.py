@@ -1,6 +1,5 @@
 """States of sums, products, cycles, constants and white noise: their covariance is the kernel's."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -9,8 +8,8 @@ from scipy.special import ive
 import seqgp
 from seqgp.models.compound import bessel_coefficients
 from seqgp.models.states import state_of
+from states import by_kernel, by_state
 
-DISTANCES = np.concatenate([[0.0], np.geomspace(1e-3, 10.0, 40)])
 WEATHER, CYCLE, SHAPE = seqgp.Matern32(0.8), seqgp.Periodic(1.4, 1.5), seqgp.Matern52(2.5)
 EXACT = {
     "sum": seqgp.Matern12(0.4) + WEATHER,
@@ -25,22 +24,12 @@ def parameters(kernel):
     return {name: jnp.asarray(slot) for name, slot in kernel.slots().items()}
 
 
-def of_state(state, values) -> np.ndarray:
-    """``h' A(dt) P h`` at all distances."""
-    h, stationary = state.observe(values), state.stationary(values)
-    return np.array(jax.vmap(lambda dt: h @ state.transition(values, dt) @ stationary @ h)(jnp.asarray(DISTANCES)))
-
-
-def of_kernel(kernel, values) -> np.ndarray:
-    return np.array(kernel.covariance(kernel.prepare(jnp.zeros((1, 1)), jnp.asarray(DISTANCES)[:, None]), values))[0]
-
-
 @pytest.mark.parametrize("name", EXACT)
 def test_the_covariance_of_the_state_is_the_kernel(name):
     kernel = EXACT[name]
     state, values = state_of(kernel), parameters(kernel)
     assert state.error == 0
-    np.testing.assert_allclose(of_state(state, values), of_kernel(kernel, values), atol=1e-10)
+    np.testing.assert_allclose(by_state(state, values), by_kernel(kernel, values), atol=1e-10)
     assert state.stationary(values).shape == (state.order, state.order)
 
 
@@ -48,7 +37,7 @@ def test_the_covariance_of_the_state_is_the_kernel(name):
 def test_a_cycle_is_a_state(kernel):
     """At this lengthscale the harmonics fall off so fast that few are needed."""
     state, values = state_of(kernel, 9), parameters(kernel)
-    np.testing.assert_allclose(of_state(state, values), of_kernel(kernel, values), atol=2e-7)
+    np.testing.assert_allclose(by_state(state, values), by_kernel(kernel, values), atol=2e-7)
     assert state.error < 1.1e-7
 
 
@@ -57,7 +46,7 @@ def test_the_error_of_a_cycle_is_told(lengthscale, harmonics):
     kernel = seqgp.Periodic(lengthscale, 1.5)
     state = state_of(kernel, harmonics)
     assert state.order == 2 * harmonics + 1
-    found = np.abs(of_state(state, parameters(kernel)) - of_kernel(kernel, parameters(kernel))).max()
+    found = np.abs(by_state(state, parameters(kernel)) - by_kernel(kernel, parameters(kernel))).max()
     assert 0.2 * state.error < found < 2 * state.error
 
 

@@ -1,37 +1,26 @@
 """Time kernels as states: their covariance is the kernel's."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import seqgp
 from seqgp.models.states import rational_state, state_of
+from states import by_kernel, by_state
 
 LENGTHSCALE = 0.7
 EXACT = [seqgp.Matern12, seqgp.Matern32, seqgp.Matern52]
-DISTANCES = np.concatenate([[0.0], np.geomspace(1e-4, 10.0, 60)])
 
 
 def parameters(**others):
     return {"lengthscale": jnp.asarray(LENGTHSCALE)} | {name: jnp.asarray(value) for name, value in others.items()}
 
 
-def covariance_of(state, values) -> np.ndarray:
-    """``h' A(dt) P h`` at all distances."""
-    h, stationary = state.observe(values), state.stationary(values)
-    return np.array(jax.vmap(lambda dt: h @ state.transition(values, dt) @ stationary @ h)(jnp.asarray(DISTANCES)))
-
-
-def covariance_by(kernel, values) -> np.ndarray:
-    return np.array(kernel.covariance(kernel.prepare(jnp.zeros((1, 1)), jnp.asarray(DISTANCES)[:, None]), values))[0]
-
-
 @pytest.mark.parametrize("kernel", EXACT)
 def test_matern_is_a_state(kernel):
     state = state_of(kernel(LENGTHSCALE))
     assert state.error == 0
-    assert covariance_of(state, parameters()) == pytest.approx(covariance_by(kernel(1.0), parameters()), abs=1e-12)
+    assert by_state(state, parameters()) == pytest.approx(by_kernel(kernel(1.0), parameters()), abs=1e-12)
 
 
 @pytest.mark.parametrize("kernel", [*EXACT, seqgp.SquaredExponential])
@@ -49,7 +38,7 @@ def test_a_state_moves_by_a_semigroup_and_its_noise_is_a_covariance(kernel):
 def test_the_error_of_an_approximate_state_is_told(order, bound):
     kernel = seqgp.SquaredExponential(LENGTHSCALE)
     state = state_of(kernel, order)
-    found = np.abs(covariance_of(state, parameters()) - covariance_by(kernel, parameters())).max()
+    found = np.abs(by_state(state, parameters()) - by_kernel(kernel, parameters())).max()
     assert found == pytest.approx(state.error, rel=0.3)
     assert found < bound
 
@@ -58,7 +47,7 @@ def test_a_rational_quadratic_of_known_shape_is_a_state():
     kernel = seqgp.RationalQuadratic(LENGTHSCALE, alpha=2.0)
     state = state_of(kernel)
     values = parameters(alpha=2.0)
-    assert np.abs(covariance_of(state, values) - covariance_by(kernel, values)).max() < 3e-4
+    assert np.abs(by_state(state, values) - by_kernel(kernel, values)).max() < 3e-4
     with pytest.raises(seqgp.ModelError, match="a known alpha"):
         state_of(seqgp.RationalQuadratic(1.0, alpha=seqgp.ScaledSigmoid(1, 3)))
 

@@ -42,6 +42,14 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is 
 TABLES = (".csv", ".parquet")
 
 
+def _check_output(output: Path, endings: tuple[str, ...], force: bool) -> None:
+    """Raise unless the file's name ends as expected, and it may be written."""
+    if output.suffix not in endings:
+        expected = f"{', '.join(endings[:-1])} or {endings[-1]}"
+        raise Mistake(f"{output}: the name ends in {output.suffix!r}; expected {expected}")
+    check_target(output, force)
+
+
 @command
 def new(
     config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The file to write.")],
@@ -76,9 +84,7 @@ def predict(
 ) -> None:
     """Predict latent and data at new points, now or later: mean, standard deviation and quantiles."""
     store = open_run(folder)
-    if output.suffix not in TABLES:
-        raise Mistake(f"{output}: the name ends in {output.suffix!r}; expected .csv or .parquet")
-    check_target(output, force)
+    _check_output(output, TABLES, force)
     model = store.model
     if model is None:
         raise Mistake(f"{folder}: the model has code of its own; use seqgp.predict in Python")
@@ -135,9 +141,7 @@ def export(
 ) -> None:
     """Write a run for other tools: NetCDF or Zarr (ArviZ, xarray), or one flat Parquet table of the latent."""
     store = open_run(folder)
-    if output.suffix not in EXPORTS:
-        raise Mistake(f"{output}: the name ends in {output.suffix!r}; expected one of {', '.join(EXPORTS)}")
-    check_target(output, force)
+    _check_output(output, EXPORTS, force)
     export_run(store, output)
     show({"written": output}, json, lambda out: out.print(f"wrote {output}", markup=False))
 
