@@ -17,7 +17,7 @@ from seqgp.mcmc.moves import repeated
 from seqgp.mcmc.target import Position, position_at
 from seqgp.mcmc.updates import Updates
 from seqgp.models.model import Model
-from seqgp.models.types import Array
+from seqgp.models.types import Array, ArrayLike
 from seqgp.runtime import stopping
 from seqgp.runtime.engine import compiled, compiled_function, in_threads
 from seqgp.target.carry import WindowPrior
@@ -29,9 +29,9 @@ CANDIDATES = 32  # drawn for the start of a chain; the best is taken
 class Draws(NamedTuple):
     """What the chains of a step produced: ``(chains, n, …)``."""
 
-    z: Float[Array, "chains n d"]
-    sites: Float[Array, "chains n size"]
-    log_likelihood: Float[Array, "chains n"]
+    z: Float[ArrayLike, "chains n d"]
+    sites: Float[ArrayLike, "chains n size"]
+    log_likelihood: Float[ArrayLike, "chains n"]
 
 
 class Recipe(NamedTuple):
@@ -134,8 +134,8 @@ def start(
     problem: Problem,
     plan: Plan,
     tuning: Any,
-    z: Float[Array, "chains d"],
-    windows: Float[Array, "chains tau S"],
+    z: Float[ArrayLike, "chains d"],
+    windows: Float[ArrayLike, "chains tau S"],
 ) -> Chains:
     """Start the chains at ``z`` (at first, from its prior), each with its first window."""
     keys = jax.random.split(key, plan.chains)
@@ -144,7 +144,7 @@ def start(
     return Chains(recipe, problem, plan, positions, sum(seconds for _, seconds in ready))
 
 
-def rebase(chains: Chains, tuning: Any, windows: Float[Array, "chains tau S"]) -> Chains:
+def rebase(chains: Chains, tuning: Any, windows: Float[ArrayLike, "chains tau S"]) -> Chains:
     """The chains where they are, with another tuning."""
     recipe, problem = chains.recipe, chains.problem
     ready = [compiled(_rebase, recipe, problem, tuning, *each) for each in zip(chains.positions, windows)]
@@ -156,7 +156,7 @@ def advance(
     key: Key[Array, ""],
     chains: Chains,
     tuning: Any,
-    windows: Float[Array, "chains n tau S"],
+    windows: Float[ArrayLike, "chains n tau S"],
     progress: Callable[[int], None] | None = None,
 ) -> tuple[Chains, Draws, dict[str, Any]]:
     """One draw of every chain for each of its windows: the chains, the draws, and what each kind of update cost."""

@@ -19,7 +19,7 @@ from seqgp.mcmc.updates import Exploration, Tuned, WarmUp
 from seqgp.models.errors import SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.models.types import Array
+from seqgp.models.types import Array, ArrayLike
 from seqgp.samplers.info import Info, UpdateInfo
 from seqgp.samplers.protocol import Progress
 from seqgp.target.problem import Problem
@@ -129,7 +129,7 @@ def info_of(
 ) -> Info:
     """What a person wants to know: ``latent`` are the levels, ``(draws, N)``, ``snapshots`` those just used."""
     draws, plan = sampled.draws, sampled.plan
-    found = diagnose(draws.z, np.asarray(latent).reshape(plan.chains, plan.draws, -1), model.names)
+    found = diagnose(np.asarray(draws.z), np.asarray(latent).reshape(plan.chains, plan.draws, -1), model.names)
     updates = {name: _update_info(slices) for name, slices in sampled.counts.items()}
     missing = sum(int(np.isnan(snapshot.y).sum()) for snapshot in snapshots)
     size = sum(snapshot.y.size for snapshot in snapshots)
@@ -161,7 +161,7 @@ def _update_info(slices: SliceInfo) -> UpdateInfo:
     return UpdateInfo(updates, evaluations, capped, failed, raised, spread)
 
 
-def merge(values: np.ndarray) -> np.ndarray:
+def merge(values: ArrayLike) -> np.ndarray:
     """The draws of all chains in one axis."""
     return np.asarray(values).reshape(values.shape[0] * values.shape[1], *values.shape[2:])
 

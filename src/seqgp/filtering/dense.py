@@ -19,7 +19,7 @@ from seqgp.filtering.system import System
 from seqgp.filtering.update import approximate_update, gaussian_update
 from seqgp.linalg.factor import cholesky, eigenvectors, solve_lower
 from seqgp.models.kernels import Parameters
-from seqgp.models.types import Array
+from seqgp.models.types import Array, ArrayLike
 
 
 class DenseState(NamedTuple):
@@ -41,8 +41,8 @@ class DenseFilter(eqx.Module):
     """The filter on sites ``x``; where ``mask`` is false there is only padding, independent of everything."""
 
     system: System
-    x: Float[Array, "M D"]
-    mask: Bool[Array, " M"]
+    x: Float[ArrayLike, "M D"]
+    mask: Bool[ArrayLike, " M"]
 
     @property
     def sites(self) -> int:
@@ -74,7 +74,7 @@ class DenseFilter(eqx.Module):
         covariance = jax.scipy.linalg.block_diag(*blocks, jnp.asarray(np.diag(scales**2)))
         return DenseState(jnp.zeros(covariance.shape[0]), covariance)
 
-    def predict(self, environment: DenseEnvironment, state: DenseState, dt: Float[Array, ""]) -> DenseState:
+    def predict(self, environment: DenseEnvironment, state: DenseState, dt: Float[ArrayLike, ""]) -> DenseState:
         """The state a time ``dt`` later."""
         transition = self.system.transition(environment.parameters, dt)
         once = self._moved(transition.move, state.covariance)
@@ -122,8 +122,8 @@ class DenseFilter(eqx.Module):
         environment: DenseEnvironment,
         state: DenseState,
         places: Places,
-        design: Float[Array, "N q"],
-        offset: Float[Array, " N"],
+        design: Float[ArrayLike, "N q"],
+        offset: Float[ArrayLike, " N"],
     ) -> LevelGaussian:
         """Coefficients of the mean, and the level at places among the sites."""
         h, places = self.system.observe(environment.parameters), places.through(environment.basis)
@@ -150,7 +150,7 @@ class DenseFilter(eqx.Module):
         fields = move @ rows[: self.fields].reshape(self.system.order, -1)
         return jnp.concatenate([fields.reshape(self.fields, -1), rows[self.fields :]])
 
-    def moved_rows(self, environment: DenseEnvironment, rows: Float[Array, "n k"], dt: Float[Array, ""]) -> Array:
+    def moved_rows(self, environment: DenseEnvironment, rows: Float[Array, "n k"], dt: Float[ArrayLike, ""]) -> Array:
         """Each column, a state, as it moves in a time ``dt`` without noise."""
         return self._moved(self.system.transition(environment.parameters, dt).move, rows)
 
@@ -200,9 +200,9 @@ class DenseFilter(eqx.Module):
         self,
         environment: DenseEnvironment,
         state: DenseState,
-        x: Float[Array, "N D"],
-        design: Float[Array, "N q"],
-        offset: Float[Array, " N"],
+        x: Float[ArrayLike, "N D"],
+        design: Float[ArrayLike, "N q"],
+        offset: Float[ArrayLike, " N"],
     ) -> LevelGaussian:
         """Coefficients of the mean, and the level anywhere in space: the state at the sites is sufficient for it."""
         whole = DenseFilter(
@@ -218,9 +218,9 @@ class DenseFilter(eqx.Module):
 class ModalFilter(DenseFilter):
     """The filter on knots, in the coordinates of the leading eigenvectors of the space kernel there."""
 
-    knots: Float[Array, "K D"]
+    knots: Float[ArrayLike, "K D"]
 
-    def __init__(self, system: System, knots: Float[Array, "K D"], modes: int):
+    def __init__(self, system: System, knots: Float[ArrayLike, "K D"], modes: int):
         self.system, self.knots = system, knots
         self.x, self.mask = np.zeros((modes, knots.shape[1])), np.ones(modes, bool)
 

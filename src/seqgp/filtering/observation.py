@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -10,20 +10,22 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from seqgp.filtering.linearised import Linearisation
-from seqgp.models.types import Array
+from seqgp.models.types import Array, ArrayLike
+
+Values = TypeVar("Values", jax.Array, np.ndarray)
 
 
 class Places(NamedTuple):
     """Where data lie among the sites of a filter: at chosen sites, or between them by interpolation."""
 
-    index: Int[Array, " N"] | None = None  # pyright: ignore[reportIncompatibleMethodOverride]
-    weights: Float[Array, "N M"] | None = None
+    index: Int[ArrayLike, " N"] | None = None  # pyright: ignore[reportIncompatibleMethodOverride]
+    weights: Float[ArrayLike, "N M"] | None = None
 
-    def of(self, values: Float[Array, "k M"]) -> Float[Array, "k N"]:
-        """Values at the places from values at the sites, along the last axis."""
+    def of(self, values: Values) -> Values:
+        """Values at the places ``(k, N)`` from values at the sites ``(k, M)``, of NumPy or of JAX as those are."""
         return values @ self.weights.T if self.weights is not None else values[..., self.index]
 
-    def through(self, basis: Float[Array, "K M"] | None) -> Places:
+    def through(self, basis: Float[ArrayLike, "K M"] | None) -> Places:
         """The same places where the sites are coefficients of a basis of the points that are interpolated from."""
         return self if basis is None or self.weights is None else Places(weights=self.weights @ basis)
 
@@ -31,14 +33,14 @@ class Places(NamedTuple):
 class Observation(NamedTuple):
     """The data of a snapshot, padded."""
 
-    dt: Float[Array, ""]  # since the snapshot before; 0 for the first
+    dt: Float[ArrayLike, ""]  # since the snapshot before; 0 for the first
     places: Places
-    y: Float[Array, " N"]
-    seen: Bool[Array, " N"]
-    design: Float[Array, "N q"]  # columns of the mean whose coefficients are part of the state
-    columns: Float[Array, "N Q"]  # of the whole mean
-    squares: Float[Array, ""]  # left over where data were reduced to as many as there are sites
-    left_over: Float[Array, ""]  # the number of data behind these squares
+    y: Float[ArrayLike, " N"]
+    seen: Bool[ArrayLike, " N"]
+    design: Float[ArrayLike, "N q"]  # columns of the mean whose coefficients are part of the state
+    columns: Float[ArrayLike, "N Q"]  # of the whole mean
+    squares: Float[ArrayLike, ""]  # left over where data were reduced to as many as there are sites
+    left_over: Float[ArrayLike, ""]  # the number of data behind these squares
     context: Any
     line: Linearisation | None = None  # where the likelihood sees all of the level: the data are of ``A u + b``
 

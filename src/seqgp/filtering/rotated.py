@@ -20,7 +20,7 @@ from seqgp.filtering.observation import Observation
 from seqgp.filtering.system import System
 from seqgp.linalg.factor import cholesky, eigenvectors, solve_lower
 from seqgp.models.kernels import Parameters, within
-from seqgp.models.types import Array
+from seqgp.models.types import Array, ArrayLike
 
 
 class RotatedState(NamedTuple):
@@ -45,8 +45,8 @@ class RotatedFilter(eqx.Module):
     """The filter on sites ``x``, in the order of a product grid where ``axes`` are given."""
 
     system: System
-    x: Float[Array, "M D"]
-    axes: tuple[Float[Array, " m"], ...] | None
+    x: Float[ArrayLike, "M D"]
+    axes: tuple[Float[ArrayLike, " m"], ...] | None
 
     @property
     def sites(self) -> int:
@@ -73,7 +73,7 @@ class RotatedFilter(eqx.Module):
             jnp.zeros(q),
         )
 
-    def predict(self, environment: RotatedEnvironment, state: RotatedState, dt: Float[Array, ""]) -> RotatedState:
+    def predict(self, environment: RotatedEnvironment, state: RotatedState, dt: Float[ArrayLike, ""]) -> RotatedState:
         """The state a time ``dt`` later."""
         transition = self.system.transition(environment.parameters, dt)
         move, (noise,) = transition.move, transition.noise
@@ -108,7 +108,7 @@ class RotatedFilter(eqx.Module):
         alone = -0.5 * jnp.sum(surprise**2 / variance + jnp.log(2 * jnp.pi * variance))
         return after, alone + self._explained(after) - self._explained(state)
 
-    def rotate(self, environment: RotatedEnvironment, values: Float[Array, " M *k"]) -> Float[Array, " M *k"]:
+    def rotate(self, environment: RotatedEnvironment, values: Float[ArrayLike, " M *k"]) -> Float[Array, " M *k"]:
         """``U' values``."""
         return self._along_axes([vectors.T for vectors in environment.vectors], values)
 
@@ -194,11 +194,11 @@ class RotatedFilter(eqx.Module):
             factors.append(kernel.covariance(kernel.prepare(points, points), choose(own)))
         return factors
 
-    def _along_axes(self, matrices: Any, values: Array) -> Array:
+    def _along_axes(self, matrices: Any, values: ArrayLike) -> Array:
         if len(matrices) == 1:
             return matrices[0] @ values
         shape = tuple(len(matrix) for matrix in matrices)
-        block = values.reshape(*shape, *values.shape[1:])
+        block = jnp.reshape(values, (*shape, *values.shape[1:]))
         for axis, matrix in enumerate(matrices):
             block = jnp.moveaxis(jnp.tensordot(matrix, block, axes=(1, axis)), 0, axis)
         return block.reshape(values.shape)

@@ -15,6 +15,7 @@ from seqgp.models.kernels import Parameters, within
 from seqgp.models.model import Model
 from seqgp.models.priors import FromDistribution, Prior
 from seqgp.models.states import ORDER, TimeState, state_of
+from seqgp.models.types import ArrayLike
 
 
 class Transition(NamedTuple):
@@ -77,7 +78,7 @@ class System(eqx.Module):
         entries = self.model.entries()
         return np.array([_normal(entries[i][1]).scale for i in self.in_state], dtype=float)
 
-    def transition(self, parameters: Parameters, dt: Float[Array, ""]) -> Transition:
+    def transition(self, parameters: Parameters, dt: Float[ArrayLike, ""]) -> Transition:
         """Over a time ``dt``."""
         moves, noises = [], []
         for state, own in zip(self.states, self._own(parameters)):
@@ -105,7 +106,7 @@ class System(eqx.Module):
             found.append(own["scale"] ** 2 * matrix)
         return tuple(found)
 
-    def distances(self, x: Float[Array, "n D"], other: Float[Array, "m D"]) -> tuple[Any, ...]:
+    def distances(self, x: Float[ArrayLike, "n D"], other: Float[ArrayLike, "m D"]) -> tuple[Any, ...]:
         """What the space kernels need of the inputs."""
         return tuple(term.space.prepare(x, other) for _, term in self.model.kernel.terms())
 

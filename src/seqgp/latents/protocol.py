@@ -16,7 +16,7 @@ from seqgp.latents.operators import Events
 from seqgp.latents.sites import Observe, Sites, StepSites, Window
 from seqgp.models.kernels import LatentKernel, Parameters
 from seqgp.models.model import Model
-from seqgp.models.types import Array
+from seqgp.models.types import Array, ArrayLike
 
 
 class Root(Protocol):
@@ -118,9 +118,9 @@ class Latent(Protocol):
     def geometry(
         self,
         kernel: LatentKernel,
-        times: Float[Array, " B"],
-        x: Float[Array, "B S D"],
-        mask: Bool[Array, "B S"],
+        times: Float[ArrayLike, " B"],
+        x: Float[ArrayLike, "B S D"],
+        mask: Bool[ArrayLike, "B S"],
         present: int,
     ) -> Any:
         """What depends on the inputs alone; the last ``present`` blocks of sites are the present."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from seqgp.models.types import Array
+from seqgp.models.types import Array, ArrayLike
 
 
 class Observe(NamedTuple):
@@ -19,7 +19,7 @@ class Observe(NamedTuple):
     def __call__(self, sites: Float[Array, " S"]) -> Float[Array, " N"]:
         """The latent at the data: ``sites[index]``, or ``weights @ sites``."""
         if self.weights is not None:
-            return self.weights @ sites
+            return jnp.asarray(self.weights) @ sites
         return sites if self.index is None else sites[self.index]
 
 
@@ -41,7 +41,7 @@ class Window(NamedTuple):
     times: np.ndarray  # (tau,)
     x: np.ndarray  # (tau, S, D)
     mask: np.ndarray  # (tau, S): False where a site is only padding, or the window not yet full
-    f: Float[Array, "draws tau S"]
+    f: Float[ArrayLike, "draws tau S"]
 
 
 class StepSites(NamedTuple):

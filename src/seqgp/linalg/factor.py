@@ -13,6 +13,8 @@ from jax.custom_batching import custom_vmap
 from jax.lax import linalg
 from jaxtyping import Array, Float
 
+from seqgp.models.types import ArrayLike
+
 
 def _lapack(matrix):
     # LAPACK wants columns: the transpose of a matrix stored by rows, which is the same matrix, costs no copy.
@@ -32,7 +34,7 @@ def _factor_lanes(size, batched, matrix):
 
 
 @jax.custom_jvp
-def cholesky(matrix: Float[Array, "n n"]) -> Float[Array, "n n"]:
+def cholesky(matrix: Float[ArrayLike, "n n"]) -> Float[Array, "n n"]:
     """The lower Cholesky factor of a symmetric matrix (its upper triangle is read); NaN where it has none."""
     return _factor(matrix)
 
@@ -88,7 +90,9 @@ def _solve_with(transpose: bool):
 _solve_plain, _solve_transposed = _solve_with(False), _solve_with(True)
 
 
-def solve_lower(root: Float[Array, "n n"], v: Float[Array, " n *k"], transpose: bool = False) -> Float[Array, " n *k"]:
+def solve_lower(
+    root: Float[ArrayLike, "n n"], v: Float[ArrayLike, " n *k"], transpose: bool = False
+) -> Float[Array, " n *k"]:
     """``root⁻¹ v`` for a lower triangular root, or ``root⁻ᵀ v``."""
     columns = v if v.ndim == 2 else v[:, None]
     solution = (_solve_transposed if transpose else _solve_plain)(root, columns)
@@ -96,7 +100,7 @@ def solve_lower(root: Float[Array, "n n"], v: Float[Array, " n *k"], transpose: 
 
 
 @custom_vmap
-def eigenvectors(matrix: Float[Array, "n n"]) -> tuple[Float[Array, " n"], Float[Array, "n n"]]:
+def eigenvectors(matrix: Float[ArrayLike, "n n"]) -> tuple[Float[Array, " n"], Float[Array, "n n"]]:
     """Eigenvalues of a symmetric matrix in increasing order, and its eigenvectors as columns."""
     return _eigh(matrix)
 

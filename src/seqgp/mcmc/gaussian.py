@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from seqgp.linalg.factor import cholesky, solve_lower
+from seqgp.models.types import ArrayLike
 
 
 class Block(NamedTuple):
@@ -44,7 +45,9 @@ def condition(mean: Float[Array, " d"], covariance: Float[Array, "d d"], index: 
     return Block(jnp.asarray(index), jnp.asarray(rest), mean, regression, cholesky(inner))
 
 
-def log_normal_density(v: Float[Array, " d"], mean: Float[Array, " d"], root: Float[Array, "d d"]) -> Float[Array, ""]:
+def log_normal_density(
+    v: Float[Array, " d"], mean: Float[ArrayLike, " d"], root: Float[ArrayLike, "d d"]
+) -> Float[Array, ""]:
     """``log N(v; mean, root root')`` without the constant."""
     white = solve_lower(root, v - mean)
     return -0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(root)))

@@ -150,7 +150,8 @@ class Informed(eqx.Module):
 
             def move(key, position):
                 key_width, key_move = jax.random.split(key)
-                mean, root = tuning.ellipse.mean, tuning.ellipse.width(key_width, position.z) * tuning.ellipse.root
+                ellipse = tuning.ellipse
+                mean, root = jnp.asarray(ellipse.mean), ellipse.width(key_width, position.z) * ellipse.root
                 block = Block(everything, everything[:0], mean, jnp.zeros((len(everything), 0)), root)
                 return move_parameters(
                     key_move, target, position, block, lambda z: self.chart_at(target, z, tuning), correction
@@ -166,10 +167,10 @@ def quadratic_at(target: Target, z: Float[Array, " d"], surrogate: Surrogate) ->
     """The surrogate in the zero-mean sites, at the noise and the level of ``z``."""
     known = target.log_precision(z)
     scale = jnp.exp(known + jnp.clip(jnp.dot(surrogate.growth, z - surrogate.centre), -6.0, 6.0))
-    unit = Quadratic(surrogate.factor, surrogate.slope)
+    unit = Quadratic(jnp.asarray(surrogate.factor), jnp.asarray(surrogate.slope))
     beyond = target.covariates() @ target.covariate_weights(z)
-    level = target.mean_level(z) + beyond[-surrogate.slope.shape[0] :]
-    return Quadratic(jnp.sqrt(scale) * surrogate.factor, scale * (surrogate.slope - unit.curve(level)))
+    level = target.mean_level(z) + beyond[-unit.slope.shape[0] :]
+    return Quadratic(jnp.sqrt(scale) * unit.factor, scale * (unit.slope - unit.curve(level)))
 
 
 def chart_of(target: Target, place: Place, z: Float[Array, " d"], surrogate: Surrogate) -> Tilted:

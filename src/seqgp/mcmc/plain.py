@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Key
 
@@ -19,7 +20,7 @@ from seqgp.mcmc.target import Position, Target, position_at
 from seqgp.mcmc.updates import Exploration, Schedule, Tuned, WarmUp
 from seqgp.mcmc.whitened import Whitened, whitened_at, whitened_shifted
 from seqgp.models.errors import SamplerError
-from seqgp.models.types import Array
+from seqgp.models.types import Array, ArrayLike
 
 
 class Sweeps(NamedTuple):
@@ -34,7 +35,7 @@ class Sweeps(NamedTuple):
 class PlainTuning(NamedTuple):
     """What is found once and then frozen: the precision ``1/S`` of the surrogate data at each site."""
 
-    precision: Float[Array, " n"]
+    precision: Float[ArrayLike, " n"]
 
 
 class Plain(eqx.Module):
@@ -142,7 +143,8 @@ class Plain(eqx.Module):
 
     def _kernel_move(self, target: Target, block: Block, tuning: PlainTuning, surrogate: bool) -> Move:
         if surrogate:
-            return repeated(lambda key, at: move_kernel_with_surrogate(key, target, at, tuning.precision))
+            precision = jnp.asarray(tuning.precision)
+            return repeated(lambda key, at: move_kernel_with_surrogate(key, target, at, precision))
         return repeated(lambda key, at: move_parameters(key, target, at, block, lambda z: whitened_at(target, z)))
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Float, Key
 
 from seqgp.linalg.factor import solve_lower
-from seqgp.models.types import Array
+from seqgp.models.types import Array, ArrayLike
 
 TAILS = 5  # degrees of freedom
 
@@ -21,8 +21,8 @@ TAILS = 5  # degrees of freedom
 class Student(NamedTuple):
     """A multivariate Student-t with location ``mean`` and scale ``root root'``."""
 
-    mean: Float[Array, " d"]
-    root: Float[Array, "d d"]
+    mean: Float[ArrayLike, " d"]
+    root: Float[ArrayLike, "d d"]
 
     def width(self, key: Key[Array, ""], z: Float[Array, " d"]) -> Float[Array, ""]:
         """A draw of the width given ``z``: with it, ``z`` is from ``N(mean, width² root root')``."""

@@ -13,27 +13,27 @@ from jaxtyping import Bool, Float, Int, Key
 
 from seqgp.mcmc.moves import SweepInfo
 from seqgp.mcmc.target import Chart, Position, Target
-from seqgp.models.types import Array
+from seqgp.models.types import Array, ArrayLike
 
 
 class Surrogate(NamedTuple):
     """``exp(log_scale(z)) · (−½ u'Hu + b'u)`` in the level ``u`` at the sites of the present, ``H = F F'``."""
 
-    factor: Float[Array, " S"] | Float[Array, "S r"]  # F
-    slope: Float[Array, " S"]  # b
-    centre: Float[Array, " d"]  # where it was found
-    growth: Float[Array, " d"]  # d log_scale / dz there, besides what the target knows
+    factor: Float[ArrayLike, " S"] | Float[ArrayLike, "S r"]  # F
+    slope: Float[ArrayLike, " S"]  # b
+    centre: Float[ArrayLike, " d"]  # where it was found
+    growth: Float[ArrayLike, " d"]  # d log_scale / dz there, besides what the target knows
 
 
 class SearchResult(NamedTuple):
     """Where a search for the most probable latent at fixed parameters ended."""
 
-    nu: Float[Array, " n"]
-    sites: Float[Array, " n"]
+    nu: Float[ArrayLike, " n"]
+    sites: Float[ArrayLike, " n"]
     surrogate: Surrogate  # of the log likelihood there
-    log_density: Float[Array, ""]
-    iterations: Int[Array, ""]
-    converged: Bool[Array, ""]
+    log_density: Float[ArrayLike, ""]
+    iterations: Int[ArrayLike, ""]
+    converged: Bool[ArrayLike, ""]
 
 
 class Exploration(Protocol):

@@ -19,6 +19,7 @@ from jaxtyping import Array, Float
 
 from seqgp.models.errors import ModelError
 from seqgp.models.priors import Slot, as_entry, check_positive
+from seqgp.models.types import ArrayLike
 
 Parameters = dict[str, Any]
 Along = tuple["Kernel", Callable[[Parameters], Parameters]]
@@ -45,7 +46,7 @@ class Kernel(eqx.Module):
         """The kernel's parameters by name: numbers and priors."""
 
     @abc.abstractmethod
-    def prepare(self, x: Float[Array, "n D"], other: Float[Array, "m D"]) -> Any:
+    def prepare(self, x: Float[ArrayLike, "n D"], other: Float[ArrayLike, "m D"]) -> Any:
         """What the covariance needs of the inputs, whatever the parameters."""
 
     @abc.abstractmethod

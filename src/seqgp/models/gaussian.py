@@ -19,7 +19,7 @@ from seqgp.models.amounts import check_amount
 from seqgp.models.errors import DataError, ModelError
 from seqgp.models.likelihoods import Likelihood, Plane
 from seqgp.models.priors import Slot, check_positive
-from seqgp.models.types import Array
+from seqgp.models.types import Array, ArrayLike
 
 LOST = 0.01  # of a log likelihood may be rounding
 
@@ -27,14 +27,14 @@ LOST = 0.01  # of a log likelihood may be rounding
 class GaussianSums(NamedTuple):
     """Sufficient statistics of Gaussian data seen through interpolation: sums over the observed data."""
 
-    count: Float[Array, ""]  # pyright: ignore[reportIncompatibleMethodOverride]
-    gram: Float[Array, "S S"]  # W'PW, with the precisions P of the data at unit noise
-    weighted: Float[Array, " S"]  # W'Py
-    ones: Float[Array, " S"]  # W'P1
-    total: Float[Array, ""]  # 1'P1
-    y: Float[Array, ""]  # 1'Py
-    yy: Float[Array, ""]  # y'Py
-    log_root: Float[Array, ""]  # ½ log |P|
+    count: Float[ArrayLike, ""]  # pyright: ignore[reportIncompatibleMethodOverride]
+    gram: Float[ArrayLike, "S S"]  # W'PW, with the precisions P of the data at unit noise
+    weighted: Float[ArrayLike, " S"]  # W'Py
+    ones: Float[ArrayLike, " S"]  # W'P1
+    total: Float[ArrayLike, ""]  # 1'P1
+    y: Float[ArrayLike, ""]  # 1'Py
+    yy: Float[ArrayLike, ""]  # y'Py
+    log_root: Float[ArrayLike, ""]  # ½ log |P|
 
     def log_likelihood(self, sites, mean, parameters):
         """``Σ log N(y_i; (W s)_i + mean, noise² / P_i)``."""
@@ -227,7 +227,7 @@ class Gaussian(Likelihood):
         log_root = jnp.sum(jnp.where(missing, 0.0, jnp.log(jnp.where(missing, 1.0, root))))
         return squares.log_densities(jnp.sum(~missing, dtype=float), 1.0, log_root)
 
-    def _unit_precision(self, y: Array, context: Any) -> Array:
+    def _unit_precision(self, y: ArrayLike, context: Any) -> Array:
         """The precision of each datum at unit noise, where noise multiplies the known errors."""
         known = 1.0 if self.scatter.errors is None else context[self.scatter.errors]
         return jnp.broadcast_to(1.0 / jnp.square(jnp.asarray(known, dtype=float)), y.shape)

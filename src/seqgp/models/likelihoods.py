@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float
 
 from seqgp.models.errors import DataError, ModelError
 from seqgp.models.priors import Slot, as_slot
+from seqgp.models.types import ArrayLike
 
 # (u, v): a log density along middle + columns @ (c u + s v), as a function of (c, s)
 Plane = Callable[[Float[Array, " k"], Float[Array, " k"]], Callable[[Array, Array], Array]]
@@ -42,15 +43,17 @@ class Likelihood(eqx.Module):
         self.pointwise = pointwise
         self.priors = {name: as_slot(value, f"Likelihood: {name}") for name, value in priors.items()}
 
-    def distribution(self, level: Float[Array, " N"], context: Any, parameters: dict[str, Any]) -> dist.Distribution:
+    def distribution(
+        self, level: Float[ArrayLike, " N"], context: Any, parameters: dict[str, Any]
+    ) -> dist.Distribution:
         """The distribution of the data at this level."""
         return self.function(level, context, **{name: parameters[name] for name in self.priors})
 
     def log_prob(
         self,
-        level: Float[Array, " N"],
-        y: Float[Array, "*data"],
-        missing: Bool[Array, "*data"],
+        level: Float[ArrayLike, " N"],
+        y: Float[ArrayLike, "*data"],
+        missing: Bool[ArrayLike, "*data"],
         context: Any,
         parameters: dict[str, Any],
     ) -> Float[Array, ""]:
@@ -83,7 +86,7 @@ class Likelihood(eqx.Module):
         """The log of what multiplies the curvature of the log likelihood as the parameters move, where it is known."""
         return jnp.zeros(())
 
-    def exact_surrogate(self, y: Array, missing: Array, context: Any) -> tuple[Array, Array] | None:
+    def exact_surrogate(self, y: ArrayLike, missing: ArrayLike, context: Any) -> tuple[Array, Array] | None:
         """``(h, b)`` of a log likelihood that is ``exp(log_precision) Σ (−½ h_i u_i² + b_i u_i)`` in the level."""
         return None
 
@@ -93,10 +96,10 @@ class Likelihood(eqx.Module):
 
     def on_planes(
         self,
-        level: Float[Array, " N"],
-        columns: Float[Array, "N k"],
-        y: Array,
-        missing: Array,
+        level: Float[ArrayLike, " N"],
+        columns: Float[ArrayLike, "N k"],
+        y: ArrayLike,
+        missing: ArrayLike,
         context: Any,
         parameters: dict[str, Any],
     ) -> Plane:
@@ -127,7 +130,7 @@ class Sums(Protocol):
         ...
 
 
-def masked_log_prob(distribution: dist.Distribution, y: Array, missing: Array) -> Array:
+def masked_log_prob(distribution: dist.Distribution, y: ArrayLike, missing: ArrayLike) -> Array:
     """The log density of the observed elements; the missing ones must hold a value in the support."""
     log_prob = distribution.log_prob(y)
     if distribution.event_shape:

@@ -20,6 +20,7 @@ from jaxtyping import Array, Float
 
 from seqgp.models.errors import DataError, ModelError
 from seqgp.models.priors import FromDistribution, Prior, Slot, as_entry, as_slot
+from seqgp.models.types import ArrayLike
 
 
 class Mean(eqx.Module):
@@ -50,7 +51,7 @@ class Mean(eqx.Module):
         """The coefficients from all parameters of a model."""
         return jnp.concatenate([jnp.atleast_1d(parameters[name]) for name in self.slots()])
 
-    def value(self, parameters: dict[str, Any], design: Float[Array, "N q"]) -> Float[Array, " N"]:
+    def value(self, parameters: dict[str, Any], design: Float[ArrayLike, "N q"]) -> Float[Array, " N"]:
         """The mean at inputs."""
         return jnp.asarray(design) @ self.coefficients(parameters)
 
@@ -77,7 +78,7 @@ def _normal_moments(entry: float | Prior) -> tuple[float, float] | None:
     return None
 
 
-def covariate_effect(columns: dict[str, Array], parameters: dict[str, Any]) -> Float[Array, " N"] | float:
+def covariate_effect(columns: Mapping[str, ArrayLike], parameters: dict[str, Any]) -> Float[Array, " N"] | float:
     """What the covariates add to the level, from columns by the names of their weights; 0 where there are none."""
     terms = [jnp.asarray(values) @ jnp.atleast_1d(parameters[name]) for name, values in columns.items()]
     return functools.reduce(jnp.add, terms) if terms else 0.0

@@ -17,6 +17,7 @@ from seqgp.models.kernels import LatentKernel
 from seqgp.models.likelihoods import Likelihood
 from seqgp.models.means import Level, Mean, as_mean
 from seqgp.models.priors import Prior, Slot
+from seqgp.models.types import ArrayLike
 
 
 class Layout(NamedTuple):
@@ -123,7 +124,7 @@ class Model(eqx.Module):
             np.array([p.scale**2 for p in priors], dtype=float)
         )
 
-    def parameters(self, z: Float[Array, " d"]) -> dict[str, Any]:
+    def parameters(self, z: Float[ArrayLike, " d"]) -> dict[str, Any]:
         """All parameters in natural units, the known ones included, at one ``z``."""
         position = 0
         values: dict[str, Any] = {}
@@ -139,12 +140,12 @@ class Model(eqx.Module):
             values[name] = jnp.stack([take(entry) for entry in slot]) if isinstance(slot, tuple) else take(slot)
         return values
 
-    def natural(self, z: Float[Array, "draws d"]) -> dict[str, Array]:
+    def natural(self, z: Float[ArrayLike, "draws d"]) -> dict[str, Array]:
         """The inferred parameters in natural units for many draws."""
         values = jax.vmap(self.parameters)(z)
         return {name: values[name] for name in self.inferred}
 
-    def means(self, z: Float[Array, "draws d"]) -> Float[Array, " draws"]:
+    def means(self, z: Float[ArrayLike, "draws d"]) -> Float[Array, " draws"]:
         """The mean level, known or inferred, of each of many draws; covariates add to it."""
         return jax.vmap(lambda one: self.parameters(one)["mean"])(z)
 

@@ -15,6 +15,7 @@ from seqgp.models.algebra import Kernel, within
 from seqgp.models.errors import ModelError
 from seqgp.models.priors import Prior, Slot, as_entry, as_slot
 from seqgp.models.stationary import Matern12, Stationary
+from seqgp.models.types import ArrayLike
 
 
 class Covariance(Kernel):
@@ -252,7 +253,7 @@ class GreatCircle(Kernel):
             raise ModelError(f"GreatCircle takes longitude and latitude, but x has {dimension} columns")
 
 
-def _on_sphere(x: Float[Array, "n 2"]) -> Float[Array, "n 3"]:
+def _on_sphere(x: Float[ArrayLike, "n 2"]) -> Float[Array, "n 3"]:
     longitude, latitude = jnp.deg2rad(x[:, 0]), jnp.deg2rad(x[:, 1])
     return jnp.stack(
         [jnp.cos(latitude) * jnp.cos(longitude), jnp.cos(latitude) * jnp.sin(longitude), jnp.sin(latitude)], axis=1

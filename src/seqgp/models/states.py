@@ -34,6 +34,7 @@ from seqgp.models.kernels import (
     WhiteNoise,
 )
 from seqgp.models.rational import RationalState, rational_state
+from seqgp.models.types import ArrayLike
 
 ORDER = 6  # of states that approximate a kernel
 
@@ -59,7 +60,7 @@ class TimeState(Protocol):
         """``P``: the covariance at any one time."""
         ...
 
-    def transition(self, parameters: Parameters, dt: Float[Array, ""]) -> Float[Array, "p p"]:
+    def transition(self, parameters: Parameters, dt: Float[ArrayLike, ""]) -> Float[Array, "p p"]:
         """``A(dt)``: the identity at 0."""
         ...
 

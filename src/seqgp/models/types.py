@@ -1,13 +1,11 @@
-"""Arrays at the boundary: NumPy's outside, JAX's inside what is compiled, the same code for both."""
+"""The arrays of annotations: what functions return, and what they take.
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+Records that travel into compiled code are filled with NumPy arrays outside and hold JAX's inside: their fields, and
+what is done with these, are of either kind. What is computed is an ``Array``.
+"""
 
 import jax
 import numpy as np
 
-if TYPE_CHECKING:
-    Array = Any
-else:
-    Array = jax.Array | np.ndarray
+Array = jax.Array
+ArrayLike = jax.Array | np.ndarray

@@ -17,7 +17,7 @@ from seqgp.latents.sites import pad_rows, round_size
 from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.models.likelihoods import fill_missing
 from seqgp.models.model import Model
-from seqgp.models.types import Array
+from seqgp.models.types import Array, ArrayLike
 from seqgp.online.bank import Bank, group_sizes, over_particles
 from seqgp.online.history import Timeline, all_known, places_of
 from seqgp.runtime.engine import compiled, in_threads
@@ -30,7 +30,7 @@ class Where(NamedTuple):
 
     x: Float[np.ndarray, "n D"]
     places: Any  # Places; None where the inputs are new
-    columns: Float[Array, "n Q"]  # of the mean
+    columns: Float[ArrayLike, "n Q"]  # of the mean
     dt: Float[np.ndarray, ""]  # after the last snapshot
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.models.types import Array
+from seqgp.models.types import ArrayLike
 from seqgp.online.bank import Bank, advanced, born
 from seqgp.online.cloud import Cloud
 from seqgp.online.history import Timeline, laid_out
@@ -27,9 +27,9 @@ class OnlineState(NamedTuple):
 
     t: float
     step: int
-    latent: Float[Array, "draws N"]
-    parameters: dict[str, Array]
-    z: Float[Array, "draws d"]
+    latent: Float[ArrayLike, "draws N"]
+    parameters: Mapping[str, ArrayLike]
+    z: Float[ArrayLike, "draws d"]
     particle: Int[np.ndarray, " draws"]  # which particle each draw is of
     cloud: Cloud
     born: int  # the step at which the particles' filters were run over all data

@@ -94,7 +94,7 @@ def _advance(model: Model, data: Stack, prior: Student, ellipse: Student, sizes:
         key_slices, key_latent = jax.random.split(key)
         (z, found), infos = jax.lax.scan(slice_, carry, jax.random.split(key_slices, thin))
         f = jnp.zeros(0) if between is None else draw_latent(key_latent, model, data, between, model.parameters(z))
-        return (z, found), (CollapsedDraw(z, f, found), jax.tree.map(jnp.sum, infos))
+        return (z, found), (CollapsedDraw(jnp.asarray(z), f, found), jax.tree.map(jnp.sum, infos))
 
     (z, _), (kept, infos) = jax.lax.scan(draw, (z, density(z)), jax.random.split(key, count))
     return z, kept, jax.tree.map(jnp.sum, infos)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -10,7 +10,7 @@ from jaxtyping import Float, Key
 
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.models.types import Array
+from seqgp.models.types import Array, ArrayLike
 from seqgp.samplers.info import Info
 
 Progress = Callable[[float], None]  # called with the share of a step that is done
@@ -42,17 +42,17 @@ class State(Protocol):
         ...
 
     @property
-    def latent(self) -> Float[Array, "draws N"]:
+    def latent(self) -> Float[ArrayLike, "draws N"]:
         """``f_t + mean`` at the inputs of the snapshot: what the likelihood sees."""
         ...
 
     @property
-    def parameters(self) -> dict[str, Array]:
+    def parameters(self) -> Mapping[str, ArrayLike]:
         """The inferred parameters in natural units, each ``(draws,)`` or ``(draws, entries)``."""
         ...
 
     @property
-    def z(self) -> Float[Array, "draws d"]:
+    def z(self) -> Float[ArrayLike, "draws d"]:
         """The parameters as standard-form Gaussians."""
         ...
 

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from seqgp.latents.protocol import Conditional, Root
 from seqgp.models.errors import SamplerError
 from seqgp.models.model import Model
-from seqgp.models.types import Array
+from seqgp.models.types import Array, ArrayLike
 from seqgp.sequential.state import SequentialState
 from seqgp.target.carry import Carried, WindowPrior
 
@@ -38,7 +38,7 @@ class Carry(WindowPrior, Protocol):
         """What a person wants to know of the carry after a step: numbers, and remarks in plain words."""
         ...
 
-    def window_draws(self, model: Model, state: SequentialState) -> Float[Array, "draws tau S"]:
+    def window_draws(self, model: Model, state: SequentialState) -> Float[ArrayLike, "draws tau S"]:
         """The window that each draw of the next step conditions on."""
         ...
 
@@ -92,7 +92,7 @@ class PaperCarry(eqx.Module):
         """Nothing."""
         return {}, []
 
-    def window_draws(self, model: Model, state: SequentialState) -> Float[Array, "draws tau S"]:
+    def window_draws(self, model: Model, state: SequentialState) -> Float[ArrayLike, "draws tau S"]:
         """``f`` of the window, draw by draw."""
         return state.window.f
 
@@ -125,7 +125,7 @@ class LevelCarry(PaperCarry):
         """``"level"``."""
         return "level"
 
-    def window_draws(self, model: Model, state: SequentialState) -> Float[Array, "draws tau S"]:
+    def window_draws(self, model: Model, state: SequentialState) -> Float[ArrayLike, "draws tau S"]:
         """``h = f + mu`` of the window, draw by draw."""
         return state.window.f + means_of(model, state)[:, None, None]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -16,7 +17,7 @@ from seqgp.models.gaussian import gaussian_log_density
 from seqgp.models.likelihoods import fill_missing
 from seqgp.models.means import covariate_effect
 from seqgp.models.model import Model
-from seqgp.models.types import Array
+from seqgp.models.types import Array, ArrayLike
 from seqgp.runtime.engine import compiled, cores, in_threads
 
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ class Conditioning(NamedTuple):
     mask: np.ndarray
     observe: Observe
     known: bool  # the sites themselves are in the window: nothing is left to draw
-    z: Float[Array, "draws d"]
-    window: Float[Array, "draws tau S"]
-    columns: dict[str, Float[Array, "n w"]]  # of the covariates of the mean, by the names of their weights
+    z: Float[ArrayLike, "draws d"]
+    window: Float[ArrayLike, "draws tau S"]
+    columns: Mapping[str, Float[ArrayLike, "n w"]]  # of the covariates of the mean, by the names of their weights
     context: Any  # of new data
 
     def draws(self, key: Key[Array, ""], model: Model) -> Float[Array, "draws n"]:

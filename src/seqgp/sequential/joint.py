@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float
 from seqgp.latents.operators import Events
 from seqgp.latents.protocol import Conditional
 from seqgp.models.model import Model
-from seqgp.models.types import Array
+from seqgp.models.types import Array, ArrayLike
 from seqgp.samplers.remarks import Remark
 from seqgp.sequential.carry import means_of, moments_of_z
 from seqgp.sequential.state import SequentialState
@@ -30,11 +30,11 @@ from seqgp.target.carry import Carried
 class WindowMoments(NamedTuple):
     """The Gaussian of the window's level given ``z``."""
 
-    centre: Float[Array, " d"]  # m_z
-    mean: Float[Array, " p"]  # m_h
-    gain: Float[Array, "p d"]  # G
+    centre: Float[ArrayLike, " d"]  # m_z
+    mean: Float[ArrayLike, " p"]  # m_h
+    gain: Float[ArrayLike, "p d"]  # G
     covariance: WindowCovariance
-    mask: Bool[Array, " p"]
+    mask: Bool[ArrayLike, " p"]
 
 
 class WindowAndPresent(NamedTuple):
@@ -150,7 +150,7 @@ class JointCarry(eqx.Module):
     def root(self, window_moments: WindowMoments, prior: WindowAndPresent) -> Stacked:
         """``[[L_h, 0], [A L_h, L_t]]``."""
         covariance = window_moments.covariance
-        return Stacked(Components(covariance.basis, prior.sd, covariance.rest), prior.present)
+        return Stacked(Components(jnp.asarray(covariance.basis), prior.sd, jnp.asarray(covariance.rest)), prior.present)
 
     def slide(self, window: Array, sites: Array, mean: Array) -> Array:
         """The sites are those of window and present already, one block after the other."""

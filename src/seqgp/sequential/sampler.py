@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -21,7 +22,7 @@ from seqgp.models.errors import DataError, SamplerError
 from seqgp.models.means import covariate_effect
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.models.types import Array
+from seqgp.models.types import Array, ArrayLike
 from seqgp.runtime.engine import compiled
 from seqgp.samplers.checks import check_snapshot, check_state, model_digest, positive
 from seqgp.samplers.info import Info
@@ -115,7 +116,8 @@ class SequentialSampler:
         sampled = sample(key_sample, tuning, problem, plan, z, windows, snapshot.t, progress)
         kept = merge(np.asarray(windows)[:, plan.warmup :])
         sampled, draws = _step_draws(self.model, self.carry, sampled, laid_out.sites.observe, problem, kept)
-        moved = Window(problem.times[1:], problem.x[1:], problem.mask[1:], draws.f[:, 1:])
+        times, x, mask = (np.asarray(part)[1:] for part in (problem.times, problem.x, problem.mask))
+        moved = Window(times, x, mask, draws.f[:, 1:])
         after = self._state(snapshot, state.step + 1, draws, moved, representation)
         return after, self._info(after, sampled, snapshot, start, why)
 
@@ -160,10 +162,10 @@ class SequentialSampler:
 class StepDraws(NamedTuple):
     """The draws of a step as a user and the next step want them."""
 
-    f: Float[Array, "draws B S"]  # of window and present, zero-mean
-    level: Float[Array, "draws N"]  # at the data
-    parameters: dict[str, Array]  # in natural units
-    z: Float[Array, "draws d"]
+    f: Float[ArrayLike, "draws B S"]  # of window and present, zero-mean
+    level: Float[ArrayLike, "draws N"]  # at the data
+    parameters: Mapping[str, ArrayLike]  # in natural units
+    z: Float[ArrayLike, "draws d"]
 
 
 def _step_draws(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from seqgp.latents.protocol import Latent
 from seqgp.latents.sites import Window
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.models.types import Array
+from seqgp.models.types import ArrayLike
 from seqgp.sequential.conditioning import Conditioning, conditioning_of
 
 
@@ -21,9 +21,9 @@ class SequentialState(NamedTuple):
 
     t: float  # the time of the snapshot
     step: int  # its number, from 1
-    latent: Float[Array, "draws N"]  # f_t + mean at the inputs of the snapshot: what the likelihood sees
-    parameters: dict[str, Array]  # the inferred ones in natural units, (draws,) or (draws, entries)
-    z: Float[Array, "draws d"]  # the same as standard-form Gaussians
+    latent: Float[ArrayLike, "draws N"]  # f_t + mean at the inputs of the snapshot: what the likelihood sees
+    parameters: Mapping[str, ArrayLike]  # the inferred ones in natural units, (draws,) or (draws, entries)
+    z: Float[ArrayLike, "draws d"]  # the same as standard-form Gaussians
     window: Window  # the last tau times, this one included, with the zero-mean latent there
     representation: Latent  # how the latent is represented
     fingerprint: str  # of the model

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from scipy.linalg import eigh
 
 from seqgp.latents.protocol import Conditional
-from seqgp.models.types import Array
+from seqgp.models.types import Array, ArrayLike
 
 LOW_RANK_ABOVE = 2000  # sites in the window: beyond, its covariance is kept as low rank plus diagonal
 RANK = 256
@@ -60,12 +60,12 @@ def _scaled(scales, v):
 class WindowCovariance(NamedTuple):
     """The covariance of the window's level given ``z``: components whose log sds are linear in ``kappa``."""
 
-    basis: Float[Array, "p k"]
-    log_sd: Float[Array, " k"]
-    slope: Float[Array, "k d"]  # zero for what is not kappa
-    low: Float[Array, " k"]  # what the draws have shown of slope @ z: beyond, it stays at that
-    high: Float[Array, " k"]
-    rest: Float[Array, ""]
+    basis: Float[ArrayLike, "p k"]
+    log_sd: Float[ArrayLike, " k"]
+    slope: Float[ArrayLike, "k d"]  # zero for what is not kappa
+    low: Float[ArrayLike, " k"]  # what the draws have shown of slope @ z: beyond, it stays at that
+    high: Float[ArrayLike, " k"]
+    rest: Float[ArrayLike, ""]
 
     def sd(self, z: Float[Array, " d"]) -> Float[Array, " k"]:
         """The sds of the components at a centred ``z``."""

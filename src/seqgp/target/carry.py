@@ -8,14 +8,14 @@ from jaxtyping import Float
 
 from seqgp.latents.operators import Events
 from seqgp.latents.protocol import Conditional, Root
-from seqgp.models.types import Array
+from seqgp.models.types import Array, ArrayLike
 
 
 class Carried(NamedTuple):
     """The prior of a step, as arrays."""
 
-    mean: Float[Array, " d"]  # of z
-    covariance: Float[Array, "d d"]
+    mean: Float[ArrayLike, " d"]  # of z
+    covariance: Float[ArrayLike, "d d"]
     window_moments: Any  # what the carry knows of the window, the same for every draw; None where that is nothing
 
 

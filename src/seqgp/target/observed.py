@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -15,18 +16,18 @@ from seqgp.models.likelihoods import Likelihood, Plane, Sums, fill_missing
 from seqgp.models.means import covariate_effect
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.models.types import Array
+from seqgp.models.types import Array, ArrayLike
 
 
 class Observed(NamedTuple):
     """The data of one snapshot, as arrays."""
 
     observe: Observe
-    y: Float[Array, "*data"]
-    missing: Bool[Array, "*data"]
+    y: Float[ArrayLike, "*data"]
+    missing: Bool[ArrayLike, "*data"]
     context: Any
     sums: Sums | None  # sufficient statistics, which then take the place of the data
-    columns: dict[str, Float[Array, "N w"]]  # of the covariates of the mean, by the names of their weights
+    columns: Mapping[str, Float[ArrayLike, "N w"]]  # of the covariates of the mean, by the names of their weights
 
     def level(self, sites: Float[Array, " S"], parameters: dict[str, Any]) -> Float[Array, " N"]:
         """``f + mean`` at the data."""

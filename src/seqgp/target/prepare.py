@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Float
 
 from seqgp.latents.protocol import Latent
 from seqgp.latents.sites import Sites, StepSites, Window
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
+from seqgp.models.types import ArrayLike
 from seqgp.target.carry import Carried
 from seqgp.target.observed import observed_from
 from seqgp.target.problem import Problem
@@ -43,7 +45,7 @@ def step_problem(
     )
 
 
-def first_window(tau: int, t: float, sites: Sites, f: np.ndarray) -> Window:
+def first_window(tau: int, t: float, sites: Sites, f: Float[ArrayLike, "draws S"]) -> Window:
     """A window of ``tau`` times of which only the last is known."""
     empty = tau - 1
     spread = np.arange(tau, 0, -1.0)  # any distinct times will do where nothing is known

@@ -13,7 +13,7 @@ from seqgp.latents.protocol import Latent, Root
 from seqgp.mcmc.gaussian import Block, condition
 from seqgp.models.likelihoods import Plane
 from seqgp.models.model import Model
-from seqgp.models.types import Array
+from seqgp.models.types import Array, ArrayLike
 from seqgp.target.carry import Carried, Factored, WindowPrior
 from seqgp.target.observed import Observed
 
@@ -22,9 +22,9 @@ class Problem(NamedTuple):
     """A step as arrays: everything that changes from step to step, and nothing that is compiled in."""
 
     carried: Carried
-    times: Float[Array, " B"]
-    x: Float[Array, "B S D"]
-    mask: Bool[Array, "B S"]
+    times: Float[ArrayLike, " B"]
+    x: Float[ArrayLike, "B S D"]
+    mask: Bool[ArrayLike, "B S"]
     observed: tuple[Observed, ...]  # one per present block
     representation: Latent
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from jaxtyping import Array, Float
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 import seqgp
@@ -177,7 +177,7 @@ class LocalVolFit:
         return seqgp.to_datatree(seqgp.Run(self.state, infos, self.last.snapshot, self.model.model))
 
     def _quote_draws(
-        self, key, day: Quotes, level: Float[Array, "draws n"], state: seqgp.SequentialState
+        self, key, day: Quotes, level: Float[ArrayLike, "draws n"], state: seqgp.SequentialState
     ) -> QuoteDraws:
         prices = price_draws(self.model.plan(day), self.model.values(level))
         noise = np.asarray(jax.vmap(self.model.model.parameters)(jnp.asarray(state.z))["noise"])
