@@ -215,7 +215,8 @@ def main(argv: list[str] | None = None) -> list[list[str]]:
     for seed, data in enumerate(sets):
         run, found, spent = online(data, args.particles, args.draws, seed)
         again, more = refitted(data, args.warmup, args.draws, seed)
-        ours.append(found), theirs.append(again)
+        ours.append(found)
+        theirs.append(again)
         seconds += spent, more
         runs.setdefault("Matern32", run)
         print(f"data set {seed}: online {spent:.0f} s, NumPyro {more:.0f} s", flush=True)
