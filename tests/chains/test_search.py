@@ -26,7 +26,7 @@ def test_the_search_ends_where_the_gradient_is_zero():
     target = poisson_target()
     found = jax.jit(lambda: search(target, Z, jnp.zeros(target.size)))()
     conditional = target.conditional(Z)
-    offset, root = target.offset(conditional, Z, target.mean_level(Z)), target.root(conditional)
+    offset, root = target.offset(conditional, Z, target.constant_mean(Z)), target.root(conditional)
 
     def log_density(nu):
         return target.log_likelihood(offset + root.apply(nu), Z) - 0.5 * jnp.dot(nu, nu)
@@ -40,7 +40,7 @@ def test_the_surrogate_of_counts_is_their_fisher_information():
     """For Poisson counts with mean ``exp(u)``, ``H = exp(u)`` and ``b = H u + y − exp(u)``."""
     target = poisson_target()
     sites = jnp.asarray([0.3, -0.2, 0.5])
-    level = sites + target.mean_level(Z)
+    level = sites + target.constant_mean(Z)
     found = surrogate_at(target, sites, Z)
     np.testing.assert_allclose(found.factor**2, jnp.exp(level), rtol=1e-9)
     np.testing.assert_allclose(found.slope, jnp.exp(level) * level + Y - jnp.exp(level), rtol=1e-9)
@@ -74,6 +74,6 @@ def test_an_exploration_answers_for_a_step():
     assert about.differentiable()
     assert len(about.uninformed) == 0
     np.testing.assert_allclose(about.mean, small.MEAN[:4])
-    level = np.array([0.3, -0.2, 0.5]) + float(target.mean_level(Z))
+    level = np.array([0.3, -0.2, 0.5]) + float(target.constant_mean(Z))
     np.testing.assert_allclose(about.curvature(np.array([0.3, -0.2, 0.5]), np.asarray(Z)), np.exp(level))
     assert about.compile_seconds > 0

@@ -42,7 +42,7 @@ def prior_twice(y):
 
     def log_likelihood(sites, z):
         conditional = true.conditional(z)
-        nu = true.root(conditional).solve(sites - true.offset(conditional, z, true.mean_level(z)))
+        nu = true.root(conditional).solve(sites - true.offset(conditional, z, true.constant_mean(z)))
         return true.log_likelihood(sites, z) - 0.5 * jnp.dot(nu, nu)
 
     def on_planes(middle, columns, z):

@@ -6,7 +6,7 @@ import numpyro.distributions as dist
 import pytest
 
 import seqgp
-from seqgp.models.means import Level, covariate_effect
+from seqgp.models.means import ConstantMean, covariate_effect
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(5, 2))
@@ -40,12 +40,12 @@ def test_the_value_is_the_design_times_the_coefficients():
     np.testing.assert_allclose(beta[0] + covariate_effect(columns, parameters), design @ beta, rtol=1e-13)
 
 
-def test_a_level_has_no_covariates():
-    level = Level(0.3)
-    assert not level.covariates
-    assert level.columns(0.0, X, None) == {}
-    np.testing.assert_array_equal(level.design(0.0, X, None), np.ones((5, 1)))
-    assert level.gaussian() == [None]
+def test_a_constant_has_no_covariates():
+    constant = ConstantMean(0.3)
+    assert not constant.covariates
+    assert constant.columns(0.0, X, None) == {}
+    np.testing.assert_array_equal(constant.design(0.0, X, None), np.ones((5, 1)))
+    assert constant.gaussian() == [None]
 
 
 def test_a_model_keeps_its_mean_and_names_its_weights():

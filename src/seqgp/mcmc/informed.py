@@ -169,7 +169,7 @@ def quadratic_at(target: Target, z: Float[Array, " d"], surrogate: Surrogate) ->
     scale = jnp.exp(known + jnp.clip(jnp.dot(surrogate.growth, z - surrogate.centre), -6.0, 6.0))
     unit = Quadratic(jnp.asarray(surrogate.factor), jnp.asarray(surrogate.slope))
     beyond = target.covariates() @ target.covariate_weights(z)
-    level = target.mean_level(z) + beyond[-unit.slope.shape[0] :]
+    level = target.constant_mean(z) + beyond[-unit.slope.shape[0] :]
     return Quadratic(jnp.sqrt(scale) * unit.factor, scale * (unit.slope - unit.curve(level)))
 
 

@@ -23,7 +23,7 @@ def interweave_mean(key: Key[Array, ""], target: Target, position: Position) -> 
     covariates = target.covariates()
 
     def mean_at(z):
-        return target.mean_level(z) + covariates @ target.covariate_weights(z)
+        return target.constant_mean(z) + covariates @ target.covariate_weights(z)
 
     level = position.sites + mean_at(position.z)
     centre = block.mean(position.z)
@@ -45,7 +45,7 @@ def interweave_mean(key: Key[Array, ""], target: Target, position: Position) -> 
     gram = columns.T @ columns
 
     def weights(z):
-        level = jnp.stack([jnp.ones((), z.dtype), target.mean_level(z)])
+        level = jnp.stack([jnp.ones((), z.dtype), target.constant_mean(z)])
         return jnp.concatenate([level, target.covariate_weights(z), (z - now)[block.index]])
 
     def evaluate(centred) -> Evaluation:

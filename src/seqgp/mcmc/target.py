@@ -64,7 +64,7 @@ class Target(Protocol):
         """The square root of the prior covariance of the sites."""
         ...
 
-    def mean_level(self, z: Float[Array, " d"]) -> Float[Array, ""]:
+    def constant_mean(self, z: Float[Array, " d"]) -> Float[Array, ""]:
         """The mean, known or inferred, in natural units."""
         ...
 
@@ -73,7 +73,7 @@ class Target(Protocol):
         ...
 
     def covariate_weights(self, z: Float[Array, " d"]) -> Float[Array, " q"]:
-        """The weights of the covariates: the level of the data is ``sites + mean_level + covariates @ weights``."""
+        """The weights of the covariates: the level of the data is ``sites + constant_mean + covariates @ weights``."""
         ...
 
     def log_likelihood(self, sites: Float[Array, " n"], z: Float[Array, " d"]) -> Float[Array, ""]:
@@ -106,12 +106,12 @@ class Place(NamedTuple):
 def place_at(target: Target, z: Float[Array, " d"]) -> Place:
     """The map at ``z``: factors a covariance matrix."""
     conditional = target.conditional(z)
-    return Place(conditional, target.offset(conditional, z, target.mean_level(z)))
+    return Place(conditional, target.offset(conditional, z, target.constant_mean(z)))
 
 
 def shift_to(target: Target, place: Place, z: Float[Array, " d"]) -> Place:
     """The map at a ``z`` whose kernel parameters are the old ones: nothing is factored."""
-    return place._replace(offset=target.offset(place.conditional, z, target.mean_level(z)))
+    return place._replace(offset=target.offset(place.conditional, z, target.constant_mean(z)))
 
 
 class Chart(Protocol):

@@ -1,6 +1,6 @@
-"""The mean of the latent process: a level, or a regression on covariates.
+"""The mean of the latent process: a constant, or a regression on covariates.
 
-A mean is linear in its coefficients: ``mean = design @ coefficients``, with one column of ones for the level (called
+A mean is linear in its coefficients: ``mean = design @ coefficients``, with one column of ones for the constant (called
 ``mean``) and one column or several for each feature (called ``mean.NAME``). What of it has a Gaussian prior a filter
 integrates out.
 """
@@ -32,7 +32,7 @@ class Mean(eqx.Module):
 
     @abc.abstractmethod
     def design(self, t: float, x: Float[np.ndarray, "N D"], context: Any) -> Float[np.ndarray, "N q"]:
-        """The columns at inputs, the level's first: checked, and finite."""
+        """The columns at inputs, the constant's first: checked, and finite."""
 
     @property
     def names(self) -> list[str]:
@@ -44,7 +44,7 @@ class Mean(eqx.Module):
 
     @property
     def covariates(self) -> bool:
-        """Whether there is more than a level."""
+        """Whether there is more than a constant."""
         return len(self.names) > 1
 
     def coefficients(self, parameters: dict[str, Any]) -> Float[Array, " q"]:
@@ -56,7 +56,7 @@ class Mean(eqx.Module):
         return jnp.asarray(design) @ self.coefficients(parameters)
 
     def columns(self, t: float, x: Float[np.ndarray, "N D"], context: Any) -> dict[str, Float[np.ndarray, "N w"]]:
-        """The columns of the covariates alone, by the names of their weights; none for a level."""
+        """The columns of the covariates alone, by the names of their weights; none for a constant."""
         design, found, first = self.design(t, x, context), {}, 1
         for name, slot in list(self.slots().items())[1:]:
             width = len(slot) if isinstance(slot, tuple) else 1
@@ -84,7 +84,7 @@ def covariate_effect(columns: Mapping[str, ArrayLike], parameters: dict[str, Any
     return functools.reduce(jnp.add, terms) if terms else 0.0
 
 
-class Level(Mean):
+class ConstantMean(Mean):
     """The same everywhere: a number or a prior."""
 
     mean: Slot
@@ -183,7 +183,7 @@ class Linear(Mean):
         features: names of the snapshot's context, functions of ``(t, x)``, or :class:`seqgp.Feature`
             (:func:`seqgp.harmonics` is one).
         weights: a number or prior for all, a list with one for each feature, or a dictionary by the feature's name.
-        intercept: the level where all features are zero, the parameter ``mean``.
+        intercept: the mean where all features are zero, the parameter ``mean``.
     """
 
     features: tuple[Any, ...]
@@ -194,7 +194,7 @@ class Linear(Mean):
         self.features = tuple(_as_feature(feature) for feature in features)
         names = [feature.name for feature in self.features]
         if not names:
-            raise ModelError("Linear: features is empty; for a level alone give mean=prior")
+            raise ModelError("Linear: features is empty; for a constant alone give mean=prior")
         for name in names:
             if names.count(name) > 1:
                 raise ModelError(f"Linear: two features are called {name!r}; name one by seqgp.Feature(…, name=…)")

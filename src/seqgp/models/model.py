@@ -15,7 +15,7 @@ from seqgp.models.errors import ModelError
 from seqgp.models.identity import describe
 from seqgp.models.kernels import LatentKernel
 from seqgp.models.likelihoods import Likelihood
-from seqgp.models.means import Level, Mean, as_mean
+from seqgp.models.means import ConstantMean, Mean, as_mean
 from seqgp.models.priors import Prior, Slot
 from seqgp.models.types import ArrayLike
 
@@ -25,7 +25,7 @@ class Layout(NamedTuple):
 
     kernel: np.ndarray  # kappa
     time: np.ndarray  # the part of kappa that belongs to the time kernel
-    mean: np.ndarray  # mu: the level and the weights of covariates, as far as they are inferred
+    mean: np.ndarray  # mu: the constant and the weights of covariates, as far as they are inferred
     likelihood: np.ndarray  # alpha
 
 
@@ -80,7 +80,7 @@ class Model(eqx.Module):
     @property
     def mean_function(self) -> Mean:
         """The mean as a function of inputs and covariates."""
-        return self.mean if isinstance(self.mean, Mean) else Level(self.mean)
+        return self.mean if isinstance(self.mean, Mean) else ConstantMean(self.mean)
 
     def entries(self) -> list[tuple[str, Prior]]:
         """The inferred entries, one per element of ``z``, with their names (``space.lengthscale[0]``)."""

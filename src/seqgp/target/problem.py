@@ -89,7 +89,7 @@ class StepTarget(NamedTuple):
         """The square root of the prior covariance of the sites."""
         return self.carry.root(self.problem.carried.window_moments, conditional)
 
-    def mean_level(self, z: Float[Array, " d"]) -> Float[Array, ""]:
+    def constant_mean(self, z: Float[Array, " d"]) -> Float[Array, ""]:
         """The mean, known or inferred."""
         return self.model.parameters(z)["mean"]
 
