@@ -16,7 +16,7 @@ ROOMS = {
     "Models": ("models",),
     "Samplers": ("sequential", "online", "full", "samplers"),
     "Representations and updates": ("latents", "mcmc"),
-    "Running and storing": ("io", "runtime"),
+    "Running and storing": ("io", "fleets", "runtime"),
     "Evaluation": ("evaluate",),
 }
 
