@@ -54,7 +54,8 @@ def lines(quick: bool = False) -> list[Line]:
 def _fleet(folder: Path, workers: int, made: list[seqgp.Stream]) -> tuple[seqgp.FleetResult, float]:
     """Streams on workers that have everything compiled: the result, and the seconds."""
     settings: dict[str, Any] = {"host": "127.0.0.1", "dashboard_address": None, "silence_logs": 50}
-    with LocalCluster(n_workers=workers, threads_per_worker=1, **settings) as local, Client(local) as client:
+    with LocalCluster(n_workers=workers, threads_per_worker=1, **settings) as local, Client(local) as connected:
+        client: Any = connected
         for worker in client.nthreads():  # one stream on each before
             warm = seqgp.Stream(f"warm {worker.rsplit(':', 1)[1]}", made[0].sampler, made[0].snapshots)
             client.submit(_warm, cloudpickle.dumps(warm), str(folder / f"warm{workers}"), workers=[worker]).result()
@@ -93,7 +94,8 @@ def _many(folder: Path, count: int, sampler: Any) -> list[Line]:
     made = streams(count, 2 if count < 100 else 5, 3, sampler)
     settings: dict[str, Any] = {"host": "127.0.0.1", "dashboard_address": None, "silence_logs": 50}
     quarter = count // 4
-    with LocalCluster(n_workers=2, threads_per_worker=1, **settings) as local, Client(local) as client:
+    with LocalCluster(n_workers=2, threads_per_worker=1, **settings) as local, Client(local) as connected:
+        client: Any = connected
         failed, memory = 0, []
         for i in range(4):
             found = seqgp.fleet(made[i * quarter : (i + 1) * quarter], folder, client, progress=False)
