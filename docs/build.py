@@ -22,15 +22,7 @@ ROOMS = {
 
 
 WORDS = {  # of keys that are the arguments of a kernel, a likelihood or a sampler
-    "scale": "the standard deviation of the latent",
-    "mean": "its mean level",
     "jitter": "added to covariances, relative to their scale; several are tried in turn",
-    "kernel": "its family",
-    "lengthscale": "in units of the input; in space one, or one for each input",
-    "alpha": "of a rational quadratic kernel",
-    "family": "the distribution of the data given the latent",
-    "noise": "a standard deviation (Gaussian, StudentT)",
-    "df": "degrees of freedom (StudentT)",
     "latent": "how the latent is represented",
     "nodes": "of knots, along each input",
     "updates": "what a sweep is made of",
@@ -70,6 +62,9 @@ def configuration() -> str:
     return "\n".join(lines) + "\n"
 
 
+_AS_TIME = ("", "## `[model.space]`", "", "A kernel, as in `[model.time]`; or a list of them, one for each input.")
+
+
 def _section(name: str, model: Any) -> list[str]:
     lines = [
         "",
@@ -83,9 +78,11 @@ def _section(name: str, model: Any) -> list[str]:
     below = []
     for key, field in model.model_fields.items():
         inner = _model_of(field.annotation)
-        if inner is not None and key in ("time", "space", "likelihood"):
-            below += _section(f"{name}.{key}", inner)
+        if inner is not None and name == "model" and key in ("time", "space", "likelihood"):
+            below += [*_AS_TIME] if key == "space" else _section(f"{name}.{key}", inner)
             continue
+        if inner is not None and key in ("mean", "terms"):
+            below += _section(f"{name}.{key}", inner)
         default = "required" if field.is_required() else _default(field)
         bounds = ", ".join(_bound(rule) for rule in field.metadata if _bound(rule))
         what = field.description or WORDS.get(key, "")
@@ -117,6 +114,14 @@ def _model_of(kind: Any) -> Any:
 
 
 def _values(kind: Any) -> str:
+    if "KernelSpec" in str(kind):
+        return "a list of kernels" if "tuple" in str(kind) and "Tag" not in str(kind) else "a kernel"
+    if inspect.isclass(kind) and issubclass(kind, BaseModel):
+        return "a table"
+    if "TermSpec" in str(kind):
+        return "a list of tables"
+    if "HarmonicsSpec" in str(kind):
+        return "a list of names and tables"
     if kind is Any or "SigmoidSpec" in str(kind):
         return "a parameter" + (", or a list of them" if "tuple" in str(kind) else "")
     origin = typing.get_origin(kind)
@@ -124,6 +129,8 @@ def _values(kind: Any) -> str:
         return ", ".join(f'`"{value}"`' for value in typing.get_args(kind))
     if origin in (typing.Union, types.UnionType):
         return " or ".join(_values(inner) for inner in typing.get_args(kind) if inner is not type(None))
+    if origin is typing.Annotated and "_as_number" in str(kind):
+        return "a number"
     if origin is typing.Annotated:
         return _values(typing.get_args(kind)[0])
     if origin is tuple:

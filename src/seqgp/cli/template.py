@@ -9,16 +9,18 @@ time = "t"                     # numbers, or dates (then: unit = "days")
 inputs = ["x1", "x2"]          # where the latent function is evaluated
 value = "y"                    # the measurements; empty cells are missing values
 # location = "station"         # names of the locations, for the report
-# covariates = {{ exposure = "population" }}   # for a Poisson likelihood
+# covariates = {{ elevation = "height_m" }}   # what mean or likelihood need besides: name = "column"
 
 # A parameter is a number (known) or a prior (inferred): {{ low = …, high = … }} for something between two bounds,
 # or a distribution by name: {{ distribution = "Gamma", concentration = 2.0, rate = 1.0 }}.
 [model]
 scale = {{ low = 0, high = 2 }}           # the standard deviation of the latent
-mean = {{ low = -1, high = 1 }}           # its mean level
+mean = {{ low = -1, high = 1 }}           # its mean level; or, with covariates:
+# mean = {{ features = ["elevation"], weights = {{ distribution = "Normal", loc = 0, scale = 1 }}, intercept = 0.5 }}
 
 [model.time]
 kernel = "Matern32"                     # or Matern12, Matern52, SquaredExponential, RationalQuadratic (slower)
+# sum = [ {{ kernel = "Matern32" }}, {{ product = [ … ] }} ]   # in place of a name: kernels that add or multiply
 lengthscale = {{ low = 0, high = 3 }}     # in units of the time column
 
 [model.space]
@@ -26,7 +28,7 @@ kernel = "SquaredExponential"
 lengthscale = [{{ low = 0, high = 3 }}, {{ low = 0, high = 3 }}]   # one, or one per input
 
 [model.likelihood]
-family = "Gaussian"                     # or StudentT (noise, df), Poisson, Bernoulli
+family = "Gaussian"                     # or StudentT, Poisson, Bernoulli, Binomial, Gamma, Censored, …
 noise = {{ low = 0, high = 1 }}           # a standard deviation
 
 [sampler]

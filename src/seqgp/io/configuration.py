@@ -24,9 +24,6 @@ from seqgp.samplers.checks import MOST
 from seqgp.samplers.protocol import Sampler
 from seqgp.sequential.sampler import SequentialSampler
 
-COVARIATES = {"Poisson": ("exposure",)}  # what the ready-made likelihoods take from their context
-
-
 Section = TypeVar("Section", bound=Strict)
 
 
@@ -50,7 +47,8 @@ class DataSection(Strict):
     value: str = Field(description="the column of the data; empty cells are missing values")
     location: str | None = Field(None, description="the column with names of the locations, for report and exports")
     covariates: dict[str, str] = Field(
-        default_factory=dict, description='what the likelihood needs besides, by column: `{ exposure = "population" }`'
+        default_factory=dict,
+        description='what mean and likelihood need, by column: `{ exposure = "population" }`',
     )
     unit: Literal["seconds", "minutes", "hours", "days", "weeks"] = Field(
         "days", description="where times are dates, the unit that they are counted in"
@@ -156,10 +154,14 @@ class Configuration(Strict):
 
     @model_validator(mode="after")
     def _without_effect(self) -> Configuration:
-        used = COVARIATES.get(self.model.likelihood.family, ()) + tuple(getattr(self.model.mean, "features", ()))
+        of_mean, family = self.model.covariates(), self.model.likelihood.family
+        used = tuple(dict.fromkeys(self.model.likelihood.used_covariates() + of_mean))
+        for name in self.model.likelihood.needed_covariates() + of_mean:
+            if name not in self.data.covariates:
+                who = "the mean" if name in of_mean else f"a {family} likelihood"
+                raise ValueError(f'data.covariates.{name} is missing, and {who} needs it: {{ {name} = "its column" }}')
         for name in self.data.covariates:
             if name not in used:
-                family = self.model.likelihood.family
                 known = f"it uses {', '.join(used)}" if used else f"a {family} likelihood uses none"
                 raise ValueError(f"data.covariates.{name} has no effect: {known}; leave it out")
         if self.sampler.nodes is not None and self.sampler.latent != "knots":

@@ -1,0 +1,132 @@
+"""Parameters in words: numbers, priors and lists of them, as a configuration says them and a manifest keeps them."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpyro.distributions as dist
+from pydantic import BaseModel, ConfigDict, Discriminator, PlainValidator, Tag
+
+from seqgp.models.errors import ModelError, one_line
+from seqgp.models.priors import FromDistribution, Prior, ScaledSigmoid
+
+DistributionName = Literal[
+    "Beta", "Cauchy", "Exponential", "Gamma", "Gumbel", "HalfCauchy", "HalfNormal", "InverseGamma", "Laplace",
+    "LogNormal", "Logistic", "Normal", "StudentT", "Uniform", "Weibull",
+]  # fmt: skip
+
+
+class Strict(BaseModel):
+    """A table in which every key is known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def _as_number(value: Any) -> int | float:
+    """A whole number stays one: it is described as it was given."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError("expected a number")
+    return value
+
+
+Number = Annotated[Any, PlainValidator(_as_number)]
+
+
+class SigmoidSpec(Strict):
+    """``{ low = 0, high = 3 }``: between two bounds."""
+
+    low: Number
+    high: Number
+    loc: Number = 0.0
+    scale: Number = 1.5
+
+    def build(self) -> Prior:
+        """The prior."""
+        return ScaledSigmoid(self.low, self.high, self.loc, self.scale)
+
+
+class DistributionSpec(BaseModel):
+    """``{ distribution = "Gamma", concentration = 2.0, rate = 1.0 }``: a NumPyro distribution by name."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
+    __pydantic_extra__: dict[str, Number]  # pyright: ignore[reportIncompatibleVariableOverride]
+    distribution: DistributionName
+
+    def build(self) -> Prior:
+        """The prior."""
+        cls = getattr(dist, self.distribution)
+        arguments = self.__pydantic_extra__ or {}
+        unknown = sorted(set(arguments) - set(cls.arg_constraints))
+        if unknown:
+            known = ", ".join(cls.arg_constraints) or "none"
+            raise ModelError(f"{self.distribution} has no parameter {unknown[0]!r}; it has: {known}")
+        try:
+            return FromDistribution(cls(**arguments, validate_args=True))
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"{self.distribution}: {one_line(error)}") from error
+
+
+def _as_entry(value: Any) -> float:
+    try:
+        return float(_as_number(value))
+    except ValueError:
+        raise ValueError('expected a number, { low = …, high = … } or { distribution = "…", … }') from None
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, (SigmoidSpec, DistributionSpec)):
+        return "$distribution" if isinstance(value, DistributionSpec) else "$sigmoid"
+    if isinstance(value, dict):
+        return "$distribution" if "distribution" in value else "$sigmoid"
+    return "$number"
+
+
+Entry = Annotated[
+    Annotated[Any, PlainValidator(_as_entry), Tag("$number")]
+    | Annotated[SigmoidSpec, Tag("$sigmoid")]
+    | Annotated[DistributionSpec, Tag("$distribution")],
+    Discriminator(_kind),
+]
+
+
+def one_or_many(value: Any) -> str:
+    """The tag of a value that may be a list."""
+    return "$list" if isinstance(value, (list, tuple)) else "$one"
+
+
+SlotSpec = Annotated[
+    Annotated[Entry, Tag("$one")] | Annotated[tuple[Entry, ...], Tag("$list")],
+    Discriminator(one_or_many),
+]
+
+
+def slot_of(spec: Any) -> Any:
+    """A number, a prior, or a list of these, as a model takes them."""
+    if isinstance(spec, tuple):
+        return [slot_of(entry) for entry in spec]
+    return spec if isinstance(spec, (int, float)) else spec.build()
+
+
+class OwnPart(Exception):
+    """A part of a model that has no name here."""
+
+
+def _number(value: Any) -> int | float:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def words_of(slot: Any) -> Any:
+    """A parameter in words: what :func:`slot_of` is given."""
+    if isinstance(slot, tuple):
+        return [words_of(entry) for entry in slot]
+    if isinstance(slot, float):
+        return float(slot)
+    if type(slot) is ScaledSigmoid:
+        return {name: _number(getattr(slot, name)) for name in ("low", "high", "loc", "scale")}
+    if type(slot) is FromDistribution and type(slot.distribution).__name__ in DistributionName.__args__:
+        names = slot.distribution.arg_constraints
+        values = {name: float(np.asarray(getattr(slot.distribution, name))) for name in names}
+        return {"distribution": type(slot.distribution).__name__} | values
+    raise OwnPart

@@ -1,0 +1,99 @@
+"""Every part of a model can be written as TOML; a key without effect, or one that is missing, is named."""
+
+import pytest
+
+import seqgp
+from seqgp.io.configuration import ConfigurationError, read_configuration
+
+HEAD = """\
+[data]
+file = "a.csv"
+time = "t"
+inputs = ["lon", "lat"]
+value = "y"
+{data}
+[run]
+folder = "run"
+[model]
+{model}
+"""
+SEPARABLE = 'time = { kernel = "Matern32", lengthscale = 2.0 }\nspace = { kernel = "Matern12", lengthscale = 1.0 }\n'
+GAUSSIAN = "likelihood = { noise = 0.5 }\n"
+ERRORS = 'likelihood = { noise = 0.5, errors = "se", combine = "squares", trend = 0.1, since = 5 }\n'
+MEAN = 'mean = { features = ["elevation", { period = 365.25, order = 2 }], weights = [{ low = -1, high = 1 }, 0.3] }\n'
+TIME, SPACE = seqgp.Matern32(2.0), seqgp.Matern12(1.0)
+
+WRITTEN = {
+    "sums and products": (
+        "",
+        'space = { kernel = "Rotated", angle = 0.3, of = { kernel = "Matern32", lengthscale = [1.0, 2.0] } }\n'
+        'time.sum = [{ kernel = "Matern32" }, { product = [{ kernel = "Periodic", period = 24 }, '
+        '{ kernel = "Matern52" }] }]\n' + GAUSSIAN,
+        seqgp.Model(
+            seqgp.Separable(
+                seqgp.Matern32() + seqgp.Periodic(period=24) * seqgp.Matern52(),
+                seqgp.Rotated(seqgp.Matern32([1.0, 2.0]), 0.3),
+            ),
+            seqgp.Gaussian(0.5),
+        ),
+    ),
+    "terms": (
+        "",
+        GAUSSIAN + "[[model.terms]]\n" + SEPARABLE + "scale = 2.0\n[[model.terms]]\n"
+        'time = { kernel = "Constant" }\nspace = { kernel = "WhiteNoise", scale = 0.5 }\n',
+        seqgp.Model(
+            seqgp.Separable(TIME, SPACE, 2.0) + seqgp.Separable(seqgp.Constant(), seqgp.WhiteNoise(0.5)),
+            seqgp.Gaussian(0.5),
+        ),
+    ),
+    "errors and a trend": (
+        'covariates = { se = "error" }',
+        SEPARABLE + ERRORS,
+        seqgp.Model(seqgp.Separable(TIME, SPACE), seqgp.Gaussian(0.5, "se", "squares", 0.1, 5)),
+    ),
+    "a mean": (
+        'covariates = { elevation = "height" }',
+        SEPARABLE + GAUSSIAN + MEAN,
+        seqgp.Model(
+            seqgp.Separable(TIME, SPACE),
+            seqgp.Gaussian(0.5),
+            mean=seqgp.Linear(["elevation", seqgp.harmonics(365.25, 2)], [seqgp.ScaledSigmoid(-1, 1), 0.3]),
+        ),
+    ),
+}
+
+
+def written(tmp_path, data, model):
+    path = tmp_path / "a.toml"
+    path.write_text(HEAD.format(data=data, model=model))
+    return path
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_model_as_toml_is_the_model(tmp_path, name):
+    data, text, model = WRITTEN[name]
+    assert read_configuration(written(tmp_path, data, text)).model.build().fingerprint() == model.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("data", "model", "message"),
+    [
+        ("", SEPARABLE + ERRORS, "data.covariates.se is missing, and a Gaussian likelihood needs it"),
+        ("", SEPARABLE + GAUSSIAN + MEAN, "data.covariates.elevation is missing, and the mean needs it"),
+        ('covariates = { a = "b" }', SEPARABLE + GAUSSIAN, "covariates.a has no effect: a Gaussian"),
+        ("", SEPARABLE + 'likelihood = { family = "Binomial" }', "data.covariates.trials is missing"),
+        ("", SEPARABLE + "likelihood = { noise = 0.5, since = 3 }", "since has no effect without trend"),
+        ("", SEPARABLE + 'likelihood = { family = "Gamma", noise = 1.0 }', "Gamma has no parameter .noise.; it has"),
+        ("", SEPARABLE + 'likelihood = { family = "Beta" }', "likelihood Beta needs precision"),
+        ("", SEPARABLE + "scale = 1.0\nterms = [{ " + SEPARABLE.replace("\n", ", ", 1).strip() + " }]\n" + GAUSSIAN,
+         "model.time has no effect beside model.terms"),
+        ("", GAUSSIAN, "model.time is missing"),
+        ("", 'space = {}\ntime = { kernel = "Periodic" }\n' + GAUSSIAN, "Periodic needs period"),
+        ("", 'space = {}\ntime = { kernel = "Periodic", period = -1 }\n' + GAUSSIAN, "period = -1.0 is not positive"),
+        ("", 'space = {}\ntime = { kernel = "Matern12", period = 1 }\n' + GAUSSIAN, "Matern12 has no period"),
+        ("", "space = {}\ntime = { sum = [{}, {}], alpha = 1.0 }\n" + GAUSSIAN, "alpha has no effect beside sum"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(tmp_path, data, model, message):
+    with pytest.raises(ConfigurationError, match=message):
+        read_configuration(written(tmp_path, data, model))
