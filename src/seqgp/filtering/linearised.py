@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from seqgp.filtering.climb import climb
 from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.models.errors import ModelError
 from seqgp.models.kernels import Parameters
@@ -24,8 +25,6 @@ from seqgp.models.model import Model
 from seqgp.models.priors import Prior
 from seqgp.models.snapshot import Snapshot
 
-NEWTON = 20  # steps to the mode at most
-STEPS = (1.0, 0.5, 0.2, 0.05)  # lengths that one may take
 ROUNDS = 3  # of slope and posterior by turns
 ROUNDING = 1e-10  # of the mean variance, on the diagonal of a covariance that is drawn from
 GAIN = 1e-3  # in log density, below which the search for the mode ends
@@ -186,30 +185,19 @@ def _follows_parameters(likelihood: Likelihood, context: Any, parameters: Parame
 
 
 def _mode(likelihood: Likelihood, data: SolverData, parameters: Parameters, mean, jacobian, level, spread):
-    """The most probable level: Gauss–Newton steps, each the best of a few lengths."""
+    """The most probable level, by steps of Gauss and Newton."""
 
-    def objective(dual):  # u = m + V dual
+    def log_posterior(dual):  # u = m + V dual
         shift = spread @ dual
-        value = log_likelihood(likelihood, data, parameters, level + shift) - 0.5 * dual @ shift
-        return jnp.where(jnp.isnan(value), -jnp.inf, value)
+        return log_likelihood(likelihood, data, parameters, level + shift) - 0.5 * dual @ shift
 
-    def step(carry):
-        dual, value, _, count = carry
+    def gauss_newton(dual):
         u = level + spread @ dual
         slope = jacobian(u)
         line = Linearisation(u, slope, mean(u) - slope @ u, jnp.zeros(data.y.shape[0]), None)
-        aim = _dual(likelihood, data, parameters, line, level, spread)[0]
-        candidates = jnp.stack([dual + length * (aim - dual) for length in STEPS])
-        values = jax.vmap(objective)(candidates)
-        best = jnp.argmax(values)
-        better = values[best] > value
-        gain = jnp.where(better, values[best] - value, 0.0)
-        return jnp.where(better, candidates[best], dual), jnp.where(better, values[best], value), gain, count + 1
+        return _dual(likelihood, data, parameters, line, level, spread)[0]
 
-    start = jnp.zeros_like(level)
-    carry = start, objective(start), jnp.asarray(jnp.inf), 0
-    dual, _, _, _ = jax.lax.while_loop(lambda c: (c[2] > GAIN) & (c[3] < NEWTON), step, carry)
-    return level + spread @ dual
+    return level + spread @ climb(log_posterior, gauss_newton, jnp.zeros_like(level), enough=GAIN)
 
 
 def _dual(likelihood: Likelihood, data: SolverData, parameters: Parameters, line: Linearisation, level, spread):

@@ -14,14 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from seqgp.filtering.climb import climb
 from seqgp.filtering.observation import Observation
 from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.models.kernels import Parameters
 from seqgp.models.likelihoods import Likelihood
 from seqgp.models.types import Array
 
-NEWTON = 20  # iterations at most
-STEPS = (1.0, 0.5, 0.2, 0.05)  # lengths that a Newton step may take
 SWEEPS = 8  # of expectation propagation
 NODES = 24  # of the quadrature at each datum
 
@@ -130,34 +129,24 @@ def approximate_update(
 
 
 def _laplace(log_density, level, spread) -> tuple[GaussianSites, Float[Array, " N"]]:
-    """Sites at the mode of the level: Newton's method, each step the best of a few lengths."""
+    """Sites at the mode of the level, by Newton's method."""
 
     def derivatives(f):
         gradient, curvature = jax.jvp(jax.grad(lambda f: jnp.sum(log_density(f))), (f,), (jnp.ones_like(f),))
         return gradient, jnp.maximum(-curvature, 0.0)
 
-    def objective(dual):  # f = m + V dual
+    def log_posterior(dual):  # f = m + V dual
         shift = spread @ dual
-        value = jnp.sum(log_density(level + shift)) - 0.5 * dual @ shift
-        return jnp.where(jnp.isnan(value), -jnp.inf, value)
+        return jnp.sum(log_density(level + shift)) - 0.5 * dual @ shift
 
     def sites_at(f) -> GaussianSites:
         gradient, precision = derivatives(f)
         return GaussianSites(precision, precision * f + gradient)
 
-    def step(carry):
-        dual, value, _, count = carry
-        target = posterior_of(sites_at(level + spread @ dual), level, spread).slope
-        candidates = jnp.stack([dual + length * (target - dual) for length in STEPS])
-        values = jax.vmap(objective)(candidates)
-        best = jnp.argmax(values)
-        better = values[best] > value
-        gain = jnp.where(better, values[best] - value, 0.0)
-        return jnp.where(better, candidates[best], dual), jnp.where(better, values[best], value), gain, count + 1
+    def newton(dual):
+        return posterior_of(sites_at(level + spread @ dual), level, spread).slope
 
-    start = jnp.zeros_like(level)
-    carry = start, objective(start), jnp.asarray(jnp.inf), 0
-    dual, _, _, _ = jax.lax.while_loop(lambda c: (c[2] > 1e-9) & (c[3] < NEWTON), step, carry)
+    dual = climb(log_posterior, newton, jnp.zeros_like(level), enough=1e-9)
     mode = level + spread @ dual
     return sites_at(mode), mode
 
