@@ -13,11 +13,11 @@ from jaxtyping import Float, Key
 
 from seqgp.chains.plan import Plan
 from seqgp.linalg.factor import cholesky
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.mcmc.moves import repeated
 from seqgp.mcmc.target import Position, position_at
 from seqgp.mcmc.updates import Updates
 from seqgp.models.model import Model
-from seqgp.models.types import Array, ArrayLike
 from seqgp.runtime import stopping
 from seqgp.runtime.engine import compiled, compiled_function, in_threads
 from seqgp.target.carry import WindowPrior

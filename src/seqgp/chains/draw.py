@@ -14,12 +14,12 @@ from seqgp.chains.advance import CANDIDATES, Chains, Draws, Recipe, advance, reb
 from seqgp.chains.diagnostics import diagnose, remarks
 from seqgp.chains.exploration import StepExploration
 from seqgp.chains.plan import Budget, Plan, plan_of
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.mcmc.elliptical import SliceInfo
 from seqgp.mcmc.updates import Exploration, Tuned, WarmUp
 from seqgp.models.errors import SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.models.types import Array, ArrayLike
 from seqgp.samplers.info import Info, UpdateInfo
 from seqgp.samplers.protocol import Progress
 from seqgp.target.problem import Problem

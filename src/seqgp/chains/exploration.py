@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Float
 
 from seqgp.chains.search import search, surrogate_at
+from seqgp.linalg.types import Array
 from seqgp.mcmc.curvature import diagonal_curvature, differentiable
 from seqgp.mcmc.updates import SearchResult, Surrogate
 from seqgp.models.model import Model
-from seqgp.models.types import Array
 from seqgp.runtime.engine import cached_by_shape, compiled
 from seqgp.target.carry import WindowPrior
 from seqgp.target.problem import Problem, target_of

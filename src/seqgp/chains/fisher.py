@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
+from seqgp.linalg.types import Array
 from seqgp.models.likelihoods import Likelihood
-from seqgp.models.types import Array
 from seqgp.target.observed import Observed
 
 Factor = Float[Array, " S"] | Float[Array, "S r"]

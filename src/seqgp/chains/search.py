@@ -7,11 +7,11 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from seqgp.chains.fisher import log_precision, surrogate_of
+from seqgp.linalg.types import Array
 from seqgp.mcmc.informed import quadratic_at
 from seqgp.mcmc.target import place_at
 from seqgp.mcmc.tilted import tilt
 from seqgp.mcmc.updates import SearchResult, Surrogate
-from seqgp.models.types import Array
 from seqgp.target.problem import StepTarget
 
 MAX_ITERATIONS = 40

@@ -12,10 +12,10 @@ import numpyro.distributions as dist
 from jaxtyping import Float, Key
 
 from seqgp.evaluate import scores
+from seqgp.linalg.types import Array
 from seqgp.models.errors import DataError, ModelError, SamplerError
 from seqgp.models.likelihoods import fill_missing
 from seqgp.models.model import Model
-from seqgp.models.types import Array
 from seqgp.runtime.engine import compiled
 from seqgp.samplers.checks import check_state, require_x64
 from seqgp.samplers.protocol import Predictive, State

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
-from seqgp.models.types import Array
+from seqgp.linalg.types import Array
 
 MOST = 20  # steps
 LENGTHS = (1.0, 0.5, 0.2, 0.05)  # that a step may have

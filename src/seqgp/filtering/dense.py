@@ -18,8 +18,8 @@ from seqgp.filtering.observation import LevelGaussian, Observation, Places
 from seqgp.filtering.system import System
 from seqgp.filtering.update import approximate_update, gaussian_update
 from seqgp.linalg.factor import cholesky, eigenvectors, solve_lower
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.models.kernels import Parameters
-from seqgp.models.types import Array, ArrayLike
 
 
 class DenseState(NamedTuple):

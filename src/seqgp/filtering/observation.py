@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from seqgp.filtering.linearised import Linearisation
-from seqgp.models.types import Array, ArrayLike
+from seqgp.linalg.types import Array, ArrayLike
 
 Values = TypeVar("Values", jax.Array, np.ndarray)
 

@@ -19,8 +19,8 @@ from seqgp.filtering.dense import DenseEnvironment, DenseFilter, DenseState
 from seqgp.filtering.observation import Observation
 from seqgp.filtering.system import System
 from seqgp.linalg.factor import cholesky, eigenvectors, solve_lower
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.models.kernels import Parameters, within
-from seqgp.models.types import Array, ArrayLike
 
 
 class RotatedState(NamedTuple):

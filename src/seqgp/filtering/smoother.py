@@ -16,7 +16,7 @@ from jaxtyping import Float, Key
 from seqgp.filtering.dense import DenseFilter, DenseState
 from seqgp.filtering.observation import Observation
 from seqgp.linalg.factor import cholesky, solve_lower
-from seqgp.models.types import Array
+from seqgp.linalg.types import Array
 
 ROUNDING = 1e-10  # of the mean variance, on the diagonal of a covariance that is factored
 

@@ -11,11 +11,11 @@ import numpyro.distributions as dist
 from jax.scipy.linalg import block_diag
 from jaxtyping import Array, Float
 
+from seqgp.linalg.types import ArrayLike
 from seqgp.models.kernels import Parameters, within
 from seqgp.models.model import Model
 from seqgp.models.priors import FromDistribution, Prior
 from seqgp.models.states import ORDER, TimeState, state_of
-from seqgp.models.types import ArrayLike
 
 
 class Transition(NamedTuple):

@@ -17,9 +17,9 @@ from jaxtyping import Float
 from seqgp.filtering.climb import climb
 from seqgp.filtering.observation import Observation
 from seqgp.linalg.factor import cholesky, solve_lower
+from seqgp.linalg.types import Array
 from seqgp.models.kernels import Parameters
 from seqgp.models.likelihoods import Likelihood
-from seqgp.models.types import Array
 
 SWEEPS = 8  # of expectation propagation
 NODES = 24  # of the quadrature at each datum

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from seqgp.io.store import Store
+from seqgp.models.errors import DataError
 from seqgp.models.model import Model
 from seqgp.samplers.protocol import State
 
@@ -43,7 +44,8 @@ def surface_of(
     few = state.thinned(draws)
     key = jax.random.key(SEED)  # the same noise everywhere and at all times: maps that move do not flicker
     levels = [
-        np.asarray(few.predictive(model, block, few.t).draws(key, model)) for block in padded.reshape(-1, BLOCK, 2)
+        np.asarray(few.predictive(model, block, few.t).draws(jax.random.clone(key), model))
+        for block in padded.reshape(-1, BLOCK, 2)
     ]
     level = np.concatenate(levels, axis=1)[:, : len(points)]
     shape = (cells, cells)
@@ -74,7 +76,16 @@ def surfaces_of(
         snapshots = [step.snapshot for step in steps]
         states = {i: steps[i].state for i in numbers if steps[i].whole}
     x = np.concatenate([snapshot.x for snapshot in snapshots])
-    if x.shape[1] != 2:
+    if x.shape[1] != 2 or not _mean_is_known_anywhere(model, snapshots[-1].t, x[:1]):
         return {}
     box = list(zip(x.min(axis=0).tolist(), x.max(axis=0).tolist()))
     return {i: surface_of(model, state, box, cells, draws) for i, state in states.items() if i in numbers}
+
+
+def _mean_is_known_anywhere(model: Model, t: float, x: np.ndarray) -> bool:
+    """Whether the mean needs no covariates, which nobody knows between the stations."""
+    try:
+        model.mean_function.design(t, x, None)
+    except DataError:
+        return False
+    return True

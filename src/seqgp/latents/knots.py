@@ -20,10 +20,10 @@ from jaxtyping import Float
 from seqgp.latents.grid import SharedInputs, is_product
 from seqgp.latents.protocol import PredictionSites
 from seqgp.latents.sites import Observe, Sites
+from seqgp.linalg.types import Array
 from seqgp.models.errors import DataError, SamplerError
 from seqgp.models.kernels import LatentKernel, Parameters, one_term, within
 from seqgp.models.model import Model
-from seqgp.models.types import Array
 
 MARGIN = 0.1  # of the range of the first snapshot's inputs, on each side, where no domain is given
 DEFAULT_NODES = {1: (24,), 2: (12, 12), 3: (8, 8, 8), 4: (6, 6, 6, 6)}

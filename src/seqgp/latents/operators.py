@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Bool, Float, Int
 
 from seqgp.linalg.factor import cholesky, solve_lower
-from seqgp.models.types import Array
+from seqgp.linalg.types import Array
 
 
 class Events(NamedTuple):

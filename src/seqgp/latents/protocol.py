@@ -14,9 +14,9 @@ from jaxtyping import Bool, Float
 
 from seqgp.latents.operators import Events
 from seqgp.latents.sites import Observe, Sites, StepSites, Window
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.models.kernels import LatentKernel, Parameters
 from seqgp.models.model import Model
-from seqgp.models.types import Array, ArrayLike
 
 
 class Root(Protocol):

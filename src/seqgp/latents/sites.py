@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from seqgp.models.types import Array, ArrayLike
+from seqgp.linalg.types import Array, ArrayLike
 
 
 class Observe(NamedTuple):

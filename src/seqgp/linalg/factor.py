@@ -13,7 +13,7 @@ from jax.custom_batching import custom_vmap
 from jax.lax import linalg
 from jaxtyping import Array, Float
 
-from seqgp.models.types import ArrayLike
+from seqgp.linalg.types import ArrayLike
 
 
 def _lapack(matrix):

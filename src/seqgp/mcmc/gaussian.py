@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from seqgp.linalg.factor import cholesky, solve_lower
-from seqgp.models.types import ArrayLike
+from seqgp.linalg.types import ArrayLike
 
 
 class Block(NamedTuple):

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Float, Key
 
 from seqgp.linalg.factor import cholesky
+from seqgp.linalg.types import Array
 from seqgp.mcmc.gaussian import Block, log_normal_density
 from seqgp.mcmc.moves import Move, SweepInfo, in_turn, move_latent, move_parameters, repeated
 from seqgp.mcmc.plain import Plain
@@ -25,7 +26,6 @@ from seqgp.mcmc.target import Place, Position, Target, place_at, position_at, sh
 from seqgp.mcmc.tilted import Quadratic, Tilted, retilt, tilt
 from seqgp.mcmc.updates import Exploration, Schedule, Surrogate, Tuned, WarmUp
 from seqgp.models.errors import SamplerError
-from seqgp.models.types import Array
 
 STAGES = (0.2, 0.5, 1.0)  # of the warm-up, after each of which surrogate and ellipse are found anew
 

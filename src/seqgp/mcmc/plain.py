@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float, Key
 
 from seqgp.latents.operators import Events
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.mcmc.elliptical import SliceInfo
 from seqgp.mcmc.gaussian import Block
 from seqgp.mcmc.interweaving import interweave_mean
@@ -20,7 +21,6 @@ from seqgp.mcmc.target import Position, Target, position_at
 from seqgp.mcmc.updates import Exploration, Schedule, Tuned, WarmUp
 from seqgp.mcmc.whitened import Whitened, whitened_at, whitened_shifted
 from seqgp.models.errors import SamplerError
-from seqgp.models.types import Array, ArrayLike
 
 
 class Sweeps(NamedTuple):

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Float, Key
 
 from seqgp.linalg.factor import solve_lower
-from seqgp.models.types import Array, ArrayLike
+from seqgp.linalg.types import Array, ArrayLike
 
 TAILS = 5  # degrees of freedom
 

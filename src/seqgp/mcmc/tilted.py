@@ -21,8 +21,8 @@ from jaxtyping import Float
 from seqgp.latents.operators import Events
 from seqgp.latents.protocol import Root
 from seqgp.linalg.factor import cholesky, solve_lower
+from seqgp.linalg.types import Array
 from seqgp.mcmc.target import Place
-from seqgp.models.types import Array
 
 
 class Quadratic(NamedTuple):

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float, Int, Key
 
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.mcmc.moves import SweepInfo
 from seqgp.mcmc.target import Chart, Position, Target
-from seqgp.models.types import Array, ArrayLike
 
 
 class Surrogate(NamedTuple):

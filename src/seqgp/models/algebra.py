@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from seqgp.linalg.types import ArrayLike
 from seqgp.models.errors import ModelError
 from seqgp.models.priors import Slot, as_entry, check_positive
-from seqgp.models.types import ArrayLike
 
 Parameters = dict[str, Any]
 Along = tuple["Kernel", Callable[[Parameters], Parameters]]

@@ -15,11 +15,11 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Float
 
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.models.amounts import check_amount
 from seqgp.models.errors import DataError, ModelError
 from seqgp.models.likelihoods import Likelihood, Plane
 from seqgp.models.priors import Slot, check_positive
-from seqgp.models.types import Array, ArrayLike
 
 LOST = 0.01  # of a log likelihood may be rounding
 

@@ -11,9 +11,9 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Bool, Float
 
+from seqgp.linalg.types import ArrayLike
 from seqgp.models.errors import DataError, ModelError
 from seqgp.models.priors import Slot, as_slot
-from seqgp.models.types import ArrayLike
 
 # (u, v): a log density along middle + columns @ (c u + s v), as a function of (c, s)
 Plane = Callable[[Float[Array, " k"], Float[Array, " k"]], Callable[[Array, Array], Array]]

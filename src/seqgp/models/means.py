@@ -18,9 +18,9 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
 
+from seqgp.linalg.types import ArrayLike
 from seqgp.models.errors import DataError, ModelError
 from seqgp.models.priors import FromDistribution, Prior, Slot, as_entry, as_slot
-from seqgp.models.types import ArrayLike
 
 
 class Mean(eqx.Module):

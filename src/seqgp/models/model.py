@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from seqgp.linalg.types import ArrayLike
 from seqgp.models.errors import ModelError
 from seqgp.models.identity import describe
 from seqgp.models.kernels import LatentKernel
 from seqgp.models.likelihoods import Likelihood
 from seqgp.models.means import ConstantMean, Mean, as_mean
 from seqgp.models.priors import Prior, Slot
-from seqgp.models.types import ArrayLike
 
 
 class Layout(NamedTuple):

@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from seqgp.linalg.types import ArrayLike
 from seqgp.models.algebra import Kernel, within
 from seqgp.models.errors import ModelError
 from seqgp.models.priors import Prior, Slot, as_entry, as_slot
 from seqgp.models.stationary import Matern12, Stationary
-from seqgp.models.types import ArrayLike
 
 
 class Covariance(Kernel):

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.linalg import solve_continuous_lyapunov
 
+from seqgp.linalg.types import ArrayLike
 from seqgp.models.compound import ConstantState, SumState, TimesState, WhiteState, periodic_state
 from seqgp.models.errors import ModelError
 from seqgp.models.kernels import (
@@ -34,7 +35,6 @@ from seqgp.models.kernels import (
     WhiteNoise,
 )
 from seqgp.models.rational import RationalState, rational_state
-from seqgp.models.types import ArrayLike
 
 ORDER = 6  # of states that approximate a kernel
 

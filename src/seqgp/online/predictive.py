@@ -15,9 +15,9 @@ from seqgp.filtering.rotated import RotatedFilter
 from seqgp.filtering.system import System
 from seqgp.latents.sites import pad_rows, round_size
 from seqgp.linalg.factor import cholesky, solve_lower
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.models.likelihoods import fill_missing
 from seqgp.models.model import Model
-from seqgp.models.types import Array, ArrayLike
 from seqgp.online.bank import Bank, group_sizes, over_particles
 from seqgp.online.history import Timeline, all_known, places_of
 from seqgp.runtime.engine import compiled, in_threads

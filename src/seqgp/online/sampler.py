@@ -11,11 +11,11 @@ from jaxtyping import Key
 
 from seqgp.filtering.linearised import check_linearisable
 from seqgp.filtering.system import System
+from seqgp.linalg.types import Array
 from seqgp.models.errors import DataError, ModelError, SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.models.states import ORDER
-from seqgp.models.types import Array
 from seqgp.online.bank import Spent
 from seqgp.online.cloud import Cloud, systematic
 from seqgp.online.points import log_normal, normal_points

@@ -12,9 +12,9 @@ from jaxtyping import Float, Key
 from seqgp.filtering.dense import DenseFilter, ModalFilter
 from seqgp.filtering.observation import Observation, padded, stacked
 from seqgp.filtering.smoother import draw_path
+from seqgp.linalg.types import Array
 from seqgp.models.errors import DataError, SamplerError
 from seqgp.models.snapshot import Snapshot
-from seqgp.models.types import Array
 from seqgp.online.history import Timeline, laid_out, observation_of, places_of
 from seqgp.online.sampler import OnlineSampler
 from seqgp.online.state import OnlineState

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from seqgp.linalg.types import ArrayLike
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.models.types import ArrayLike
 from seqgp.online.bank import Bank, advanced, born
 from seqgp.online.cloud import Cloud
 from seqgp.online.history import Timeline, laid_out

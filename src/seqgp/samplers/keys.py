@@ -13,7 +13,7 @@ import zlib
 import jax
 from jaxtyping import Key
 
-from seqgp.models.types import Array
+from seqgp.linalg.types import Array
 
 FORECASTS = 2**31  # the keys of forecasts are numbered from here, those of the steps from 0
 STREAMS = 3 * 2**30  # the streams lie above: neither steps nor forecasts are ever so many

@@ -8,9 +8,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Key
 
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.models.types import Array, ArrayLike
 from seqgp.samplers.info import Info
 
 Progress = Callable[[float], None]  # called with the share of a step that is done

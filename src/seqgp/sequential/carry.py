@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Float
 
 from seqgp.latents.protocol import Conditional, Root
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.models.errors import SamplerError
 from seqgp.models.model import Model
-from seqgp.models.types import Array, ArrayLike
 from seqgp.sequential.state import SequentialState
 from seqgp.target.carry import Carried, WindowPrior
 

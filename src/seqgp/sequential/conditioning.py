@@ -13,11 +13,11 @@ from jaxtyping import Float, Key
 from seqgp.latents.protocol import Latent
 from seqgp.latents.sites import Observe, pad_rows, widen_window
 from seqgp.linalg.factor import cholesky, solve_lower
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.models.gaussian import gaussian_log_density
 from seqgp.models.likelihoods import fill_missing
 from seqgp.models.means import covariate_effect
 from seqgp.models.model import Model
-from seqgp.models.types import Array, ArrayLike
 from seqgp.runtime.engine import compiled, cores, in_threads
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from jaxtyping import Bool, Float
 
 from seqgp.latents.operators import Events
 from seqgp.latents.protocol import Conditional
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.models.model import Model
-from seqgp.models.types import Array, ArrayLike
 from seqgp.samplers.remarks import Remark
 from seqgp.sequential.carry import means_of, moments_of_z
 from seqgp.sequential.state import SequentialState

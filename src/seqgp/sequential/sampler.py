@@ -17,12 +17,12 @@ from seqgp.chains.plan import Plan, budget_of, plan_of
 from seqgp.latents.choice import choose_latent
 from seqgp.latents.protocol import Latent
 from seqgp.latents.sites import Observe, Window
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.mcmc.updates import Updates
 from seqgp.models.errors import DataError, SamplerError
 from seqgp.models.means import covariate_effect
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.models.types import Array, ArrayLike
 from seqgp.runtime.engine import compiled
 from seqgp.samplers.checks import check_snapshot, check_state, model_digest, positive
 from seqgp.samplers.info import Info

@@ -10,9 +10,9 @@ from jaxtyping import Float
 
 from seqgp.latents.protocol import Latent
 from seqgp.latents.sites import Window
+from seqgp.linalg.types import ArrayLike
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.models.types import ArrayLike
 from seqgp.sequential.conditioning import Conditioning, conditioning_of
 
 

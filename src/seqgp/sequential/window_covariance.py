@@ -10,7 +10,7 @@ from jaxtyping import Float
 from scipy.linalg import eigh
 
 from seqgp.latents.protocol import Conditional
-from seqgp.models.types import Array, ArrayLike
+from seqgp.linalg.types import Array, ArrayLike
 
 LOW_RANK_ABOVE = 2000  # sites in the window: beyond, its covariance is kept as low rank plus diagonal
 RANK = 256

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from seqgp.latents.operators import Events
 from seqgp.latents.protocol import Conditional, Root
-from seqgp.models.types import Array, ArrayLike
+from seqgp.linalg.types import Array, ArrayLike
 
 
 class Carried(NamedTuple):

@@ -11,12 +11,12 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from seqgp.latents.sites import Observe, pad_rows
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.models.errors import ModelError
 from seqgp.models.likelihoods import Likelihood, Plane, Sums, fill_missing
 from seqgp.models.means import covariate_effect
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.models.types import Array, ArrayLike
 
 
 class Observed(NamedTuple):

@@ -7,9 +7,9 @@ from jaxtyping import Float
 
 from seqgp.latents.protocol import Latent
 from seqgp.latents.sites import Sites, StepSites, Window
+from seqgp.linalg.types import ArrayLike
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.models.types import ArrayLike
 from seqgp.target.carry import Carried
 from seqgp.target.observed import observed_from
 from seqgp.target.problem import Problem

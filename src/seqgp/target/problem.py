@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from seqgp.latents.protocol import Latent, Root
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.mcmc.gaussian import Block, condition
 from seqgp.models.likelihoods import Plane
 from seqgp.models.model import Model
-from seqgp.models.types import Array, ArrayLike
 from seqgp.target.carry import Carried, Factored, WindowPrior
 from seqgp.target.observed import Observed
 
