@@ -13,9 +13,9 @@ import seqgp
 SOURCE = Path(seqgp.__file__).parent
 
 BELOW = [  # each room may import those before it
+    ("linalg",),
     (
         "models",
-        "linalg",
         "runtime",
     ),
     ("samplers",),
