@@ -95,6 +95,14 @@ def test_a_half_written_file_is_waited_for(run, inbox, look):
     assert look(1)[0]["t"] == 4.0
 
 
+def test_a_file_that_stops_in_the_middle_of_a_row_is_named_and_not_used(run, inbox, look):
+    """What pandas reads as a missing value is half a file."""
+    (inbox / "day9.csv").write_text(rows([9]) + "9,0.")
+    (said,) = look(PATIENCE + 1)
+    assert "stops after 2 of 4 fields: the file is cut off" in said["error"]
+    assert 9.0 not in seqgp.Store(run).times
+
+
 def test_a_half_written_file_that_was_taken_is_named_when_the_rest_arrives(run, inbox, look):
     header, *lines = rows([3]).splitlines()
     (inbox / "new.csv").write_text("\n".join([header, *lines[:2]]) + "\n")

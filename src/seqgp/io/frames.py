@@ -122,7 +122,18 @@ def _read_csv(path: Path, content: bytes) -> pd.DataFrame:
     frame = pd.read_csv(io.BytesIO(content), encoding="utf-8-sig", skipinitialspace=True)
     if not isinstance(frame.index, pd.RangeIndex):
         raise ValueError("the rows have more fields than the header")
+    _check_end(content, len(header))
     return frame
+
+
+def _check_end(content: bytes, fields: int) -> None:
+    """Raise where the last row stops before its last field: what pandas would call a missing value is half a file."""
+    last = content.rstrip()[-100_000:].rsplit(b"\n", 1)[-1]
+    if last.count(b",") >= fields - 1:
+        return
+    *_, (line, record) = _records(content.decode("utf-8-sig"))  # a field in quotes may hold line breaks
+    if len(record) < fields:
+        raise ValueError(f"row {line} stops after {len(record)} of {fields} fields: the file is cut off")
 
 
 def _start(content: bytes) -> str:
