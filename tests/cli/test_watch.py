@@ -99,7 +99,7 @@ def test_a_file_that_stops_in_the_middle_of_a_row_is_named_and_not_used(run, inb
     """What pandas reads as a missing value is half a file."""
     (inbox / "day9.csv").write_text(rows([9]) + "9,0.")
     (said,) = look(PATIENCE + 1)
-    assert "stops after 2 of 4 fields: the file is cut off" in said["error"]
+    assert "row 6 stops after 2 of 5 fields: the file is cut off" in said["error"]
     assert 9.0 not in seqgp.Store(run).times
 
 
