@@ -5,6 +5,7 @@ import gc
 import os
 import resource
 import shutil
+import signal
 import sys
 import tempfile
 
@@ -13,6 +14,8 @@ import pytest
 
 from seqgp.runtime import engine
 
+# A shell that starts the tests in the background has them ignore Ctrl-C, and so do the processes that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("SEQGP_CACHE", "off")  # the tests leave the user's cache folder alone
 OWN_CACHE = "JAX_COMPILATION_CACHE_DIR" not in os.environ
 if OWN_CACHE:  # what one file, worker or subprocess of a run compiles, the others read

@@ -12,7 +12,7 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(autouse=True, scope="package")
+@pytest.fixture(autouse=True, scope="module")
 def quickly_compiled(tmp_path_factory):
     here = SETTINGS | {"jax_compilation_cache_dir": str(tmp_path_factory.mktemp("compiled"))}
     before, environment = {name: getattr(jax.config, name) for name in SETTINGS}, dict(os.environ)
