@@ -4,8 +4,8 @@ python -m experiments.solver_stream [--datasets 3] [--seeds 2] [--steps 4] [--qu
 
 The diffusion of `experiments.diffusion`, measured at a few times. The exact posterior is that of paths of the whole
 stream, drawn by `seqgp.smooth` and weighted by the ratio of the likelihood to the surrogates that the filters took the
-data by. Its effective number of draws says how good it is; it is made from the online run of seed 0, so that it sees only
-where that cloud is, and is independent of the other seeds alone. Writes a table to `out/solver_stream`.
+data by. Its effective number of draws says how good it is; it is made from the online run of seed 0, so that it sees
+only where that cloud is, and is independent of the other seeds alone. Writes a table to `out/solver_stream`.
 """
 
 from __future__ import annotations
