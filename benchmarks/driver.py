@@ -31,6 +31,7 @@ MODULES = (
     "localvol",
     "store",
     "everyday",
+    "fleet",
 )
 PACKAGES = ("seqgp", "jax", "jaxlib", "numpy", "scipy", "numpyro", "blackjax")
 # Modules that know no --quick, and what to call them with instead.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ import psutil
 from distributed import Client, LocalCluster
 
 import seqgp
-from benchmarks.lines import Line, main
+from benchmarks.lines import Line, main, timed
 
-LOCATIONS, STEPS = 20, 20
+LOCAL: dict[str, Any] = {"host": "127.0.0.1", "dashboard_address": None, "silence_logs": 50}
 
 
 def model() -> seqgp.Model:
@@ -44,24 +45,26 @@ def streams(count: int, steps: int, locations: int, sampler: Any) -> list[seqgp.
 def lines(quick: bool = False) -> list[Line]:
     """All lines of this module."""
     sampler = seqgp.OnlineSampler(model(), particles=16 if quick else 128, draws=8 if quick else 500)
-    size = {"count": 4, "steps": 2, "locations": 3} if quick else {"count": 64, "steps": STEPS, "locations": LOCATIONS}
+    small = seqgp.OnlineSampler(model(), particles=16 if quick else 32, draws=8 if quick else 100)
+    size = {"count": 4, "steps": 2, "locations": 3} if quick else {"count": 64, "steps": 10, "locations": 20}
     with tempfile.TemporaryDirectory() as folder:
-        found = _workers(Path(folder), sampler, size)
-        found += _many(Path(folder) / "many", 12 if quick else 1000, sampler)
+        found = _workers(Path(folder), streams(sampler=sampler, **size), size["steps"])
+        found += _many(Path(folder) / "many", streams(12 if quick else 1000, 2 if quick else 5, 3, small))
     return found + _devices(quick)
 
 
-def _fleet(folder: Path, workers: int, made: list[seqgp.Stream]) -> tuple[seqgp.FleetResult, float]:
-    """Streams on workers that have everything compiled: the result, and the seconds."""
-    settings: dict[str, Any] = {"host": "127.0.0.1", "dashboard_address": None, "silence_logs": 50}
-    with LocalCluster(n_workers=workers, threads_per_worker=1, **settings) as local, Client(local) as connected:
+@contextlib.contextmanager
+def _cluster(folder: Path, workers: int, stream: seqgp.Stream) -> Iterator[Any]:
+    """A client of so many workers on this machine, a thread each, with everything compiled that a stream needs."""
+    with LocalCluster(n_workers=workers, threads_per_worker=1, **LOCAL) as local, Client(local) as connected:
         client: Any = connected
-        for worker in client.nthreads():  # one stream on each before
-            warm = seqgp.Stream(f"warm {worker.rsplit(':', 1)[1]}", made[0].sampler, made[0].snapshots)
-            client.submit(_warm, cloudpickle.dumps(warm), str(folder / f"warm{workers}"), workers=[worker]).result()
-        start = time.perf_counter()
-        found = seqgp.fleet(made, folder / f"on {workers}", client, progress=False)
-        return found, time.perf_counter() - start
+        packed = cloudpickle.dumps(stream)
+        ready = [
+            client.submit(_warm, packed, str(folder / f"warm {number} of {workers}"), workers=[address])
+            for number, address in enumerate(client.nthreads())
+        ]
+        client.gather(ready)
+        yield client
 
 
 def _warm(packed: bytes, folder: str) -> None:
@@ -69,43 +72,49 @@ def _warm(packed: bytes, folder: str) -> None:
     seqgp.fleet([cloudpickle.loads(packed)], folder, threads=1, progress=False)
 
 
-def _workers(folder: Path, sampler: Any, size: dict[str, int]) -> list[Line]:
-    made = streams(sampler=sampler, **size)
-    one, alone = _fleet(folder, 1, made)
-    two, both = _fleet(folder, 2, made)
-    if one.failed or two.failed:
-        raise RuntimeError((one.failed + two.failed)[0].error)
-    beside = [1 - (row.sampling + row.compiling) / row.seconds for row in one.rows]
-    cost = alone / size["count"]
-    packed = len(cloudpickle.dumps(sampler)) + len(cloudpickle.dumps(made[0].snapshots))
-    what = f"{size['count']} streams of {size['steps']} steps"
-    cores = 100_000 * cost / 3600
+def _ended(made: list[seqgp.Stream], folder: Path, client: Any, forecast: bool = True) -> seqgp.FleetResult:
+    found = seqgp.fleet(made, folder, client, forecast=forecast, progress=False)
+    if found.failed:
+        raise RuntimeError(found.failed[0].error)
+    return found
+
+
+def _workers(folder: Path, made: list[seqgp.Stream], steps: int) -> list[Line]:
+    """Two workers against one, and what a stream costs."""
+    with _cluster(folder, 1, made[0]) as client:
+        _, alone = timed(lambda: _ended(made, folder / "on one", client))
+        few = made[: max(2, len(made) // 8)]
+        bare = _ended(few, folder / "without forecasts", client, forecast=False)
+    with _cluster(folder, 2, made[0]) as client:
+        _, both = timed(lambda: _ended(made, folder / "on two", client))
+    beside = statistics.median(1 - (row.sampling + row.compiling) / row.seconds for row in bare.rows)
+    cost = alone / len(made)
+    scored = 1 - statistics.mean(row.seconds for row in bare.rows) / cost
+    packed = len(cloudpickle.dumps(made[0].sampler)) + len(cloudpickle.dumps(made[0].snapshots))
+    what = f"{len(made)} streams of {steps} steps"
     return [
         Line("fleet: two workers over one", alone / both, 1.8, ">=", f"{what}: {alone:.1f} s, {both:.1f} s"),
-        Line("fleet: share of a stream beside its sampling", statistics.median(beside), 0.05, "<="),
-        Line("fleet: seconds of a stream on one core", cost, detail=f"{size['steps']} steps, all included"),
+        Line("fleet: share of a stream beside its steps", beside, 0.05, "<=", "store and notes; without forecasts"),
+        Line("fleet: share of a stream in its forecasts", scored, detail="and in the scheduler"),
+        Line("fleet: seconds of a stream on one core", cost, detail=f"{steps} steps, all included"),
         Line("fleet: bytes of a packed stream", packed, detail="sampler and function; moved through the scheduler"),
-        Line("fleet: cores for 100,000 such streams an hour", cores),
+        Line("fleet: cores for 100,000 such streams an hour", 100_000 * cost / 3600),
     ]
 
 
-def _many(folder: Path, count: int, sampler: Any) -> list[Line]:
+def _many(folder: Path, made: list[seqgp.Stream]) -> list[Line]:
     """Many short streams: the memory of scheduler and workers after the last quarter over that after the first."""
-    made = streams(count, 2 if count < 100 else 5, 3, sampler)
-    settings: dict[str, Any] = {"host": "127.0.0.1", "dashboard_address": None, "silence_logs": 50}
-    quarter = count // 4
-    with LocalCluster(n_workers=2, threads_per_worker=1, **settings) as local, Client(local) as connected:
-        client: Any = connected
-        failed, memory = 0, []
+    quarter, failed, memory = len(made) // 4, 0, []
+    with _cluster(folder / "warm", 2, made[0]) as client:
         for i in range(4):
-            found = seqgp.fleet(made[i * quarter : (i + 1) * quarter], folder, client, progress=False)
+            found = seqgp.fleet(made[i * quarter : (i + 1) * quarter], folder / "runs", client, progress=False)
             failed += len(found.failed)
             here = psutil.Process().memory_info().rss  # the scheduler lives in this process
             memory.append([here, *client.run(lambda: psutil.Process().memory_info().rss).values()])
     grown = [last / first for first, last in zip(memory[0], memory[-1])]
     detail = ", ".join(f"{first / 2**20:.0f} to {last / 2**20:.0f} MB" for first, last in zip(memory[0], memory[-1]))
     return [
-        Line(f"fleet: of {count} streams, failed", failed, 0, "<="),
+        Line(f"fleet: of {len(made)} streams, failed", failed, 0, "<="),
         Line("fleet: memory of client and scheduler, last quarter over first", grown[0], 1.1, "<=", detail),
         Line("fleet: memory of a worker, last quarter over first (largest)", max(grown[1:]), 1.1, "<="),
     ]

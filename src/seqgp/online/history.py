@@ -26,6 +26,7 @@ from seqgp.models.likelihoods import fill_missing
 from seqgp.models.snapshot import Snapshot
 from seqgp.online.memory import CloudQuadratic
 from seqgp.online.surrogate import SnapshotSurrogate
+from seqgp.runtime.engine import cached_by_shape
 
 MANY = 400  # points at once, beyond which "auto" takes knots for smooth kernels
 SITES = 1000  # at most, of stations
@@ -283,9 +284,13 @@ def _one_noise_level(system: System, snapshot: Snapshot) -> bool:
     likelihood = system.model.likelihood
     if not likelihood.conjugate:
         return False
-    context, mean = likelihood.context_at(snapshot.t, snapshot.context), system.cloud_prior()[0]
-    noise = jax.eval_shape(lambda z: likelihood.noise(context, system.parameters(z)), mean)
-    return noise.ndim == 0
+    context = likelihood.context_at(snapshot.t, snapshot.context)
+    return cached_by_shape(_noise_shape, system, context) == ()
+
+
+def _noise_shape(system: System, context: Any) -> tuple[int, ...]:
+    mean = system.cloud_prior()[0]
+    return jax.eval_shape(lambda z: system.model.likelihood.noise(context, system.parameters(z)), mean).shape
 
 
 def _complete(layout: SiteLayout, observation: Observation) -> bool:

@@ -96,9 +96,9 @@ class OnlineSampler:
         self, key: Key[Array, ""], snapshot: Snapshot, progress: Progress | None = None
     ) -> tuple[OnlineState, Info]:
         """The draws after the first snapshot."""
+        start = time.perf_counter()
         check_snapshot(self.model, snapshot)
         self.check_likelihood(snapshot)
-        start = time.perf_counter()
         rng, key_draws = _generators(key)
         mean, sd = self.system.cloud_prior()
         z = normal_points(rng, mean, sd, self.particles) if len(mean) else np.zeros((self.particles, 0))
@@ -113,10 +113,10 @@ class OnlineSampler:
         self, key: Key[Array, ""], state: OnlineState, snapshot: Snapshot, progress: Progress | None = None
     ) -> tuple[OnlineState, Info]:
         """The draws after a further snapshot."""
+        start = time.perf_counter()
         check_snapshot(self.model, snapshot)
         self._check(state, snapshot)
         self.check_likelihood(snapshot)
-        start = time.perf_counter()
         rng, key_draws = _generators(key)
         before = state.cloud.absorbed(self.forget)
         step = Underway(self.system, self.latent, self.forget, rng, before, progress)

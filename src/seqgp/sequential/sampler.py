@@ -81,8 +81,8 @@ class SequentialSampler:
         self, key: Key[Array, ""], snapshot: Snapshot, progress: Progress | None = None
     ) -> tuple[SequentialState, Info]:
         """The initial sample: exact draws from the posterior given the first snapshot."""
-        check_snapshot(self.model, snapshot)
         start = time.perf_counter()
+        check_snapshot(self.model, snapshot)
         representation, why = self._latent.begin(self.model, snapshot.x)
         problem, sites = prepare.initial_problem(self.model, representation, snapshot)
         recipe = self._recipe(PaperCarry(), problem)
@@ -97,9 +97,9 @@ class SequentialSampler:
         self, key: Key[Array, ""], state: SequentialState, snapshot: Snapshot, progress: Progress | None = None
     ) -> tuple[SequentialState, Info]:
         """Algorithm 2: the draws after a further snapshot, from those of the last."""
+        start = time.perf_counter()
         check_snapshot(self.model, snapshot)
         check_step(self.model, self.tau, state, snapshot, self.fingerprint)
-        start = time.perf_counter()
         key_shuffle, key_sample = jax.random.split(key)
         representation, window, why = self._latent.follow(self.model, state.representation, state.window, snapshot.x)
         laid_out = representation.step_sites(snapshot.x, window, state.latent.shape[1], self.model.likelihood.pointwise)
