@@ -1,7 +1,9 @@
 """Functions compiled once per shape and setting; tasks on all cores, or on those that a thread was given."""
 
+import gc
 import threading
 
+import equinox as eqx
 import jax
 import numpy as np
 
@@ -28,3 +30,41 @@ def test_a_compiled_function_is_kept_by_shape_and_setting():
         np.testing.assert_array_equal(run(), factor * x)
     assert traced == [2.0, 3.0, 2.0]
     assert isinstance(run(), jax.Array)
+
+
+class Factor(eqx.Module):
+    value: np.ndarray
+    power: int
+
+
+def test_a_module_is_taken_apart_once_while_it_lives():
+    """Its arrays are arguments, so that equal modules share what is compiled, and none is kept alive."""
+    traced = []
+
+    def scaled(factor, x):
+        traced.append(factor.power)
+        return factor.value**factor.power * x
+
+    two, three, squared = Factor(np.array(2.0), 1), Factor(np.array(3.0), 1), Factor(np.array(2.0), 2)
+    for factor in (two, three, squared, two, three):
+        np.testing.assert_array_equal(engine.compiled(scaled, factor, np.ones(3))[0](), factor.value**factor.power)
+    assert traced == [1, 2]
+    assert id(two) in engine._PARTED
+    number = id(two)
+    del two, factor
+    gc.collect()
+    assert number not in engine._PARTED
+
+
+def test_what_shapes_alone_decide_is_found_once_for_each():
+    calls = []
+
+    def rank(x, name):
+        calls.append(name)
+        return x.ndim
+
+    assert [engine.cached_by_shape(rank, np.full(n, 1.0 * n), name) for n, name in [(3, "a"), (3, "a"), (4, "a")]] == [
+        1
+    ] * 3
+    assert engine.cached_by_shape(rank, np.zeros(3), "b") == 1
+    assert calls == ["a", "a", "b"]

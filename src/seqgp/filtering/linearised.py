@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from seqgp.filtering.climb import climb
@@ -24,6 +25,7 @@ from seqgp.models.likelihoods import Likelihood
 from seqgp.models.model import Model
 from seqgp.models.priors import Prior
 from seqgp.models.snapshot import Snapshot
+from seqgp.runtime.engine import cached_by_shape
 
 ROUNDS = 3  # of slope and posterior by turns
 ROUNDING = 1e-10  # of the mean variance, on the diagonal of a covariance that is drawn from
@@ -80,21 +82,9 @@ class SolverData(NamedTuple):
 
 def check_linearisable(model: Model, snapshot: Snapshot) -> None:
     """Raise, naming what and the remedy, unless the likelihood has a variance and a mean with derivatives."""
-    parameters, context = model.parameters(jnp.asarray(model.prior_of_z()[0])), snapshot.context
-    joint = False
-
-    def probe(level):
-        nonlocal joint
-        distribution = model.likelihood.distribution(level, context, parameters)
-        joint = bool(distribution.event_shape)
-        return jnp.ravel(jnp.asarray(distribution.mean)), jnp.ravel(jnp.asarray(distribution.variance))
-
-    level = jax.ShapeDtypeStruct((len(snapshot.x),), float)
     remedy = "use seqgp.SequentialSampler"
     try:
-        jax.eval_shape(lambda u: jax.jacfwd(lambda v: probe(v)[0])(u), level)
-        jax.eval_shape(lambda u: jax.vjp(lambda v: probe(v)[0], u)[0], level)
-        jax.eval_shape(probe, level)
+        joint = cached_by_shape(_joint_after_differentiating, model, snapshot.x, snapshot.context)
     except (NotImplementedError, TypeError, ValueError, AssertionError) as error:
         why = str(error).strip().split("\n")[0]
         raise ModelError(
@@ -103,6 +93,24 @@ def check_linearisable(model: Model, snapshot: Snapshot) -> None:
         ) from error
     if joint:
         raise ModelError(f"OnlineSampler: the likelihood's distribution is joint over the elements of y; {remedy}")
+
+
+def _joint_after_differentiating(model: Model, x: np.ndarray, context: Any) -> bool:
+    """Whether the distribution does not fall into elements; raises unless its mean has derivatives of both kinds."""
+    parameters = model.parameters(jnp.asarray(model.prior_of_z()[0]))
+    joint = False
+
+    def probe(level):
+        nonlocal joint
+        distribution = model.likelihood.distribution(level, context, parameters)
+        joint = bool(distribution.event_shape)
+        return jnp.ravel(jnp.asarray(distribution.mean)), jnp.ravel(jnp.asarray(distribution.variance))
+
+    level = jax.ShapeDtypeStruct((len(x),), float)
+    jax.eval_shape(lambda u: jax.jacfwd(lambda v: probe(v)[0])(u), level)
+    jax.eval_shape(lambda u: jax.vjp(lambda v: probe(v)[0], u)[0], level)
+    jax.eval_shape(probe, level)
+    return joint
 
 
 def log_likelihood(likelihood: Likelihood, data: SolverData, parameters: Parameters, level) -> Float[Array, ""]:

@@ -7,10 +7,11 @@ import functools
 import os
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -40,7 +41,8 @@ def compiled(function: Callable, *args: Any) -> tuple[Callable[[], Any], float]:
 
 def compiled_function(function: Callable, fixed: tuple, varying: tuple) -> tuple[Callable[..., Any], float]:
     """The same for ``function(*fixed, *varying)`` that is called often: what is ready to run takes ``*varying``."""
-    arrays, static = eqx.partition(fixed, _is_array)
+    parts = [_parted(one) for one in fixed]
+    arrays, static = tuple(part.arrays for part in parts), tuple(part.static for part in parts)
 
     def build():
         def whole(arrays, varying):
@@ -48,7 +50,7 @@ def compiled_function(function: Callable, fixed: tuple, varying: tuple) -> tuple
 
         return jax.jit(whole).lower(arrays, varying).compile()
 
-    ready, seconds = _cached(_key(function, (arrays, varying), static), build)
+    ready, seconds = _cached(_key(function, (arrays, varying), parts), build)
     if len(jax.local_devices()) == 1:  # on several, each array goes where the program wants it
         arrays = jax.device_put(arrays)
     return lambda *varying: jax.block_until_ready(ready(arrays, varying)), seconds
@@ -56,13 +58,61 @@ def compiled_function(function: Callable, fixed: tuple, varying: tuple) -> tuple
 
 def cached_by_shape(function: Callable, *args: Any) -> Any:
     """``function(*args)``, of which only the shapes of arrays matter, found once."""
-    return _cached(_key(function, *eqx.partition(args, _is_array)), lambda: function(*args))[0]
+    parts = [_parted(one) for one in args]
+    return _cached(_key(function, tuple(part.arrays for part in parts), parts), lambda: function(*args))[0]
 
 
-def _key(function: Callable, arrays: Any, static: Any) -> Any:
-    leaves, structure = jax.tree.flatten(static)
-    shapes = tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(arrays))
-    return function, structure, tuple(leaves), jax.tree.structure(arrays), shapes
+class _Identity:
+    """What is compiled in, as part of a key: hashed once, because models are deep."""
+
+    def __init__(self, static: Any):
+        leaves, structure = jax.tree.flatten(static)
+        self._value = structure, tuple(leaves)
+        self._hash = hash(self._value)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, _Identity) and self._value == other._value)
+
+
+class _Parted(NamedTuple):
+    """An argument: its arrays, and what is compiled in."""
+
+    arrays: Any
+    static: Any
+    identity: _Identity
+
+
+_PARTED: dict[int, tuple[weakref.ref, _Parted]] = {}
+
+
+def _parted(argument: Any) -> _Parted:
+    """Modules never change and come again at each step, so each is taken apart once while it lives."""
+    if not isinstance(argument, eqx.Module):
+        arrays, static = eqx.partition(argument, _is_array)
+        return _Parted(arrays, static, _Identity(static))
+    number = id(argument)
+    known = _PARTED.get(number)
+    if known is not None and known[0]() is argument:
+        return known[1]
+    arrays, static = eqx.partition(argument, _is_array)
+    if len(jax.local_devices()) == 1:
+        arrays = jax.device_put(arrays)
+    parted = _Parted(arrays, static, _Identity(static))
+    _PARTED[number] = weakref.ref(argument, lambda _: _PARTED.pop(number, None)), parted
+    return parted
+
+
+def _key(function: Callable, arrays: Any, parts: Sequence[_Parted]) -> Any:
+    leaves, structure = jax.tree.flatten(arrays)
+    return (
+        function,
+        tuple(part.identity for part in parts),
+        structure,
+        tuple((leaf.shape, leaf.dtype) for leaf in leaves),
+    )
 
 
 def _cached(key: Any, build: Callable[[], Any]) -> tuple[Any, float]:
@@ -82,6 +132,7 @@ def forget() -> None:
     """Let go of all that was compiled: memory is given back, and what is needed again is compiled again."""
     with _LOCK:
         _CACHE.clear()
+        _PARTED.clear()
 
 
 def cores() -> int:

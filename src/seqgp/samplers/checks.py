@@ -10,12 +10,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 
 from seqgp.models.errors import DataError, ModelError, SamplerError
 from seqgp.models.identity import without_code
 from seqgp.models.likelihoods import check_distribution
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
+from seqgp.runtime.engine import cached_by_shape
 from seqgp.samplers.protocol import State
 
 NAMES = "names:"  # before a digest that knows functions by their names alone
@@ -56,6 +58,17 @@ def check_snapshot(model: Model, snapshot: Snapshot) -> None:
     model.mean_function.design(snapshot.t, snapshot.x, snapshot.context)
     model.likelihood.check_data(snapshot.y, snapshot.context)
     context = model.likelihood.context_at(snapshot.t, snapshot.context)
+    try:
+        distribution = cached_by_shape(_distribution_without_values, model, snapshot.x, context)
+    except (TypeError, KeyError, IndexError, ValueError, AttributeError, NameError) as error:
+        raise ModelError(
+            f"likelihood failed on the snapshot at t = {snapshot.t}: {type(error).__name__}: {error}"
+        ) from error
+    check_distribution(distribution, snapshot.y)
+
+
+def _distribution_without_values(model: Model, x: np.ndarray, context: Any) -> Any:
+    """What the likelihood returns for a level at ``x``, of which shapes alone are asked."""
     found: list[Any] = []
 
     def probe(level):
@@ -63,13 +76,8 @@ def check_snapshot(model: Model, snapshot: Snapshot) -> None:
         found.append(model.likelihood.distribution(level, context, parameters))
         return jnp.zeros(())
 
-    try:
-        jax.eval_shape(probe, jax.ShapeDtypeStruct((len(snapshot.x),), float))
-    except (TypeError, KeyError, IndexError, ValueError, AttributeError, NameError) as error:
-        raise ModelError(
-            f"likelihood failed on the snapshot at t = {snapshot.t}: {type(error).__name__}: {error}"
-        ) from error
-    check_distribution(found[0], snapshot.y)
+    jax.eval_shape(probe, jax.ShapeDtypeStruct((len(x),), float))
+    return jax.tree.map(lambda _: None, found[0]) if isinstance(found[0], dist.Distribution) else found[0]
 
 
 def model_digest(model: Model) -> str:
