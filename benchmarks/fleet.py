@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import statistics
 import subprocess
@@ -46,7 +47,7 @@ def lines(quick: bool = False) -> list[Line]:
     """All lines of this module."""
     sampler = seqgp.OnlineSampler(model(), particles=16 if quick else 128, draws=8 if quick else 500)
     small = seqgp.OnlineSampler(model(), particles=16 if quick else 32, draws=8 if quick else 100)
-    size = {"count": 4, "steps": 2, "locations": 3} if quick else {"count": 64, "steps": 10, "locations": 20}
+    size = {"count": 4, "steps": 2, "locations": 3} if quick else {"count": 64, "steps": 8, "locations": 20}
     with tempfile.TemporaryDirectory() as folder:
         found = _workers(Path(folder), streams(sampler=sampler, **size), size["steps"])
         found += _many(Path(folder) / "many", streams(12 if quick else 1000, 2 if quick else 5, 3, small))
@@ -121,31 +122,36 @@ def _many(folder: Path, made: list[seqgp.Stream]) -> list[Line]:
 
 
 DEVICES = """
-import sys, time, jax, seqgp
+import json, sys, jax, seqgp
 seqgp.enable_x64()
 from benchmarks.fleet import model, read
 quick = sys.argv[1] == "True"
-sampler = seqgp.OnlineSampler(model(), particles=32 if quick else 512, draws=20)
-data = read(0, 3 if quick else 20, 4 if quick else 60)
-run = lambda: seqgp.run(sampler, data, key=jax.random.key(0), progress=False, forecast=False)
-run()
-start = time.perf_counter()
-run()
-print(time.perf_counter() - start)
+cloud = seqgp.OnlineSampler(model(), particles=32 if quick else 256, draws=20)
+chains = seqgp.SequentialSampler(model(), draws=20 if quick else 200, chains=4, warmup=20 if quick else None)
+steps = {"cloud": (cloud, 3 if quick else 10), "four chains": (chains, 2)}
+seconds = {}
+for name, (sampler, count) in steps.items():
+    data = read(0, count, 4 if quick else 40)
+    run = lambda: seqgp.run(sampler, data, key=jax.random.key(0), progress=False, forecast=False).infos
+    run()
+    seconds[name] = sum(info.seconds for info in run())
+print(json.dumps(seconds))
 """
 
 
 def _devices(quick: bool) -> list[Line]:
+    """A cloud, and chains, on several host devices, against the cores of one."""
     seconds = {}
     for devices in (1, 2, 4):
         flags = f"--xla_force_host_platform_device_count={devices}"
         command = [sys.executable, "-c", DEVICES, str(quick)]
         ended = subprocess.run(
-            command, env=os.environ | {"XLA_FLAGS": flags}, capture_output=True, text=True, check=True
+            command, env=os.environ | {"XLA_FLAGS": flags}, stdout=subprocess.PIPE, text=True, check=True
         )
-        seconds[devices] = float(ended.stdout.split()[-1])
+        seconds[devices] = json.loads(ended.stdout.splitlines()[-1])
     return [
-        Line(f"fleet: one cloud on {n} host devices, over one", seconds[1] / seconds[n], detail=f"{seconds[n]:.2f} s")
+        Line(f"fleet: {name} on {n} host devices, over one", alone / seconds[n][name], detail=f"{alone:.2f} s on one")
+        for name, alone in seconds[1].items()
         for n in (2, 4)
     ]
 

@@ -1,4 +1,4 @@
-"""The chains of a step: started, advanced in pieces of one compiled size, each in a thread of its own."""
+"""The chains of a step: started, advanced in pieces of one compiled size, on all cores or on all devices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from seqgp.mcmc.target import Position, position_at
 from seqgp.mcmc.updates import Updates
 from seqgp.models.model import Model
 from seqgp.runtime import stopping
-from seqgp.runtime.engine import compiled, compiled_function, in_threads
+from seqgp.runtime.devices import one_by_one, placed, spread
+from seqgp.runtime.engine import compiled_function, in_threads
 from seqgp.target.carry import WindowPrior
 from seqgp.target.problem import Problem, target_of
 
@@ -114,7 +115,7 @@ class Totals(eqx.Module):
 
 def _added_up(totals: list[Totals]) -> Any:
     """The tree of the sums."""
-    values = np.sum([np.asarray(one.values) for one in totals], axis=0)
+    values = np.concatenate([np.atleast_2d(one.values) for one in totals]).sum(axis=0)
     return jax.tree.unflatten(totals[0].structure, values.tolist())
 
 
@@ -124,8 +125,28 @@ class Chains(NamedTuple):
     recipe: Recipe
     problem: Problem
     plan: Plan
-    positions: list[Position]  # one a chain
+    positions: list[Position]  # one a chain; or one of arrays (chains, …), where they are spread over devices
     compile_seconds: float
+
+
+def _members(plan: Plan) -> list[Any]:
+    """Which chains are run together: each alone in a thread, or all, where each device has as many of them."""
+    return [slice(None)] if spread(plan.chains) else list(range(plan.chains))
+
+
+def _ready(function: Callable, fixed: tuple, plan: Plan, inputs: tuple) -> tuple[Callable[..., Any], float]:
+    """``function(*fixed, *inputs)`` compiled for the chains that are run together: what is ready takes ``*inputs``."""
+    if not spread(plan.chains):
+        return compiled_function(function, fixed, inputs)
+    run, seconds = compiled_function(one_by_one, (function, fixed), placed(inputs, plan.chains))
+    return lambda *inputs: run(*placed(inputs, plan.chains)), seconds
+
+
+def _once(function: Callable, fixed: tuple, plan: Plan, inputs: list[tuple]) -> tuple[list[Position], float]:
+    """The positions that a function finds from the inputs of each chain, or of all, and the seconds of compiling."""
+    ready = [_ready(function, fixed, plan, each) for each in inputs]
+    positions = in_threads([lambda run=run, each=each: run(*each) for (run, _), each in zip(ready, inputs)])
+    return positions, sum(seconds for _, seconds in ready)
 
 
 def start(
@@ -139,17 +160,16 @@ def start(
 ) -> Chains:
     """Start the chains at ``z`` (at first, from its prior), each with its first window."""
     keys = jax.random.split(key, plan.chains)
-    ready = [compiled(_start, recipe, problem, tuning, plan.first, *each) for each in zip(keys, z, windows)]
-    positions = in_threads([run for run, _ in ready])
-    return Chains(recipe, problem, plan, positions, sum(seconds for _, seconds in ready))
+    inputs = [(keys[which], z[which], windows[which]) for which in _members(plan)]
+    positions, seconds = _once(_start, (recipe, problem, tuning, plan.first), plan, inputs)
+    return Chains(recipe, problem, plan, positions, seconds)
 
 
 def rebase(chains: Chains, tuning: Any, windows: Float[ArrayLike, "chains tau S"]) -> Chains:
     """The chains where they are, with another tuning."""
-    recipe, problem = chains.recipe, chains.problem
-    ready = [compiled(_rebase, recipe, problem, tuning, *each) for each in zip(chains.positions, windows)]
-    seconds = chains.compile_seconds + sum(seconds for _, seconds in ready)
-    return chains._replace(positions=in_threads([run for run, _ in ready]), compile_seconds=seconds)
+    inputs = [(position, windows[which]) for position, which in zip(chains.positions, _members(chains.plan))]
+    positions, seconds = _once(_rebase, (chains.recipe, chains.problem, tuning), chains.plan, inputs)
+    return chains._replace(positions=positions, compile_seconds=chains.compile_seconds + seconds)
 
 
 def advance(
@@ -165,27 +185,32 @@ def advance(
     keys = jax.random.split(key, (plan.chains, pieces))
     compiling: list[float] = []
 
-    def run_chain(chain: int):
-        position, parts, run = chains.positions[chain], [], None
+    def run_members(position: Position, which: Any):
+        parts, run = [], None
         for i in range(pieces):
             stopping.check()
-            inputs = keys[chain, i], position, windows[chain, i * plan.piece : (i + 1) * plan.piece]
+            inputs = keys[which, i], position, windows[which, i * plan.piece : (i + 1) * plan.piece]
             if run is None:
-                run, spent = compiled_function(_advance, (chains.recipe, chains.problem, tuning, plan), inputs)
+                run, spent = _ready(_advance, (chains.recipe, chains.problem, tuning, plan), plan, inputs)
                 compiling.append(spent)
             position, draws, totals = run(*inputs)
             parts.append((draws, totals))
             if progress is not None:
-                progress(plan.piece)
+                progress(plan.piece * plan.chains // len(members))
         return position, parts
 
-    results = in_threads([lambda chain=chain: run_chain(chain) for chain in range(plan.chains)])
+    members = _members(plan)
+    tasks = [lambda each=each: run_members(*each) for each in zip(chains.positions, members)]
+    results = in_threads(tasks)
     joined = [_join([draws for draws, _ in parts]) for _, parts in results]
-    draws = jax.tree.map(lambda *leaves: np.stack(leaves), *joined)
+    draws = jax.tree.map(lambda *leaves: np.concatenate(leaves), *joined)
     counts = _added_up([totals for _, parts in results for _, totals in parts])
     seconds = chains.compile_seconds + sum(compiling)
     return chains._replace(positions=[position for position, _ in results], compile_seconds=seconds), draws, counts
 
 
-def _join(parts: list[Draws]) -> Draws:
-    return jax.tree.map(lambda *leaves: np.concatenate([np.asarray(leaf) for leaf in leaves]), *parts)
+def _join(pieces: list[Draws]) -> Draws:
+    """The pieces of a chain, or of all, one after the other: ``(chains, n, …)``."""
+    alone = np.ndim(pieces[0].log_likelihood) == 1
+    join = (lambda *leaves: np.concatenate(leaves)[None]) if alone else (lambda *leaves: np.concatenate(leaves, axis=1))
+    return jax.tree.map(lambda *leaves: join(*map(np.asarray, leaves)), *pieces)

@@ -167,7 +167,7 @@ def merge(values: ArrayLike) -> np.ndarray:
 
 
 def _check_start(chains: Chains, t: float) -> None:
-    found = np.concatenate([np.asarray(position.log_likelihood)[None] for position in chains.positions])
+    found = np.concatenate([np.atleast_1d(position.log_likelihood) for position in chains.positions])
     bad = found[~np.isfinite(found)]
     if len(bad):
         what = "+inf" if np.all(bad > 0) else "NaN or -inf" if not np.any(bad > 0) else "NaN, -inf or +inf"

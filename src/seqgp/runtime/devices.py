@@ -35,3 +35,12 @@ def on_each(function: Callable, count: int) -> Callable:
         return function
     share = PartitionSpec(AXIS)
     return jax.shard_map(function, mesh=_mesh(), in_specs=share, out_specs=share, check_vma=False)
+
+
+def one_by_one(function: Callable, fixed: tuple, *parts: Any) -> Any:
+    """``function(*fixed, *part)`` for each part of arrays ``(count, …)``: every device takes its own, in turn."""
+
+    def share(*parts):
+        return jax.lax.map(lambda part: function(*fixed, *part), parts)
+
+    return on_each(share, len(jax.tree.leaves(parts)[0]))(*parts)
