@@ -20,7 +20,10 @@ GOOD = 0.6  # an importance sample is taken at once
 ENOUGH = 0.5  # the best of a few is taken
 DIRECT = 0.1  # effective share from which a fit to the whole snapshot is tried without tempering
 ROUNDS = 3
-MOVES = 4
+MOVES = 4  # of Metropolis at least, and at most
+MOST_MOVES = 60
+STAYED = 0.5  # the correlation with where particles began, down to which they are moved
+MOST_STEPS = 600  # of a particle's filter, after which they are moved no longer
 STAGES = 60
 
 
@@ -127,7 +130,8 @@ def _moved(
 ) -> tuple[Cloud, Any, float, int]:
     """Resampled in proportion to the weights, then moved by Metropolis steps over the whole history.
 
-    Random walks and independent proposals take turns. It leaves the target as it is whatever the fit, and never sticks.
+    It leaves the target as it is whatever the fit, and never sticks. In many dimensions a random walk needs many moves:
+    they go on until particles have left where they began, or, over a long history, until they cost too much.
     """
     size, d = cloud.z.shape
     fit = _fit(cloud, power, workshop)
@@ -136,25 +140,26 @@ def _moved(
     index = systematic(rng, cloud.weights(power), size)
     filters = workshop.choose(filters, index)
     z, prior, evidence, last = (part[index] for part in (cloud.z, cloud.log_prior, cloud.log_evidence, cloud.last))
-    accepted, spent = 0.0, 0
-    for move in range(MOVES):
-        if move % 2 == 0:
-            proposed = z + 1.7 / np.sqrt(d) * rng.standard_normal(z.shape) @ fit.root.T
-            correction = np.zeros(size)
-        else:
-            proposed = fit.points(rng, size)
-            correction = fit.log_density(z) - fit.log_density(proposed)
+    began, accepted, spent, moves = z, 0.0, 0, 0
+    while moves < MOVES or (moves < MOST_MOVES and spent < MOST_STEPS and _correlation(began, z) > STAYED):
+        proposed = z + 1.7 / np.sqrt(d) * rng.standard_normal(z.shape) @ fit.root.T
         found = workshop.evaluate(proposed)
-        spent += found.filter_steps
+        spent, moves = spent + found.filter_steps, moves + 1
         new_prior = log_normal(proposed, *workshop.prior)
         new = new_prior + found.log_evidence + power * found.last
         old = prior + evidence + power * last
         with np.errstate(invalid="ignore"):
-            take = np.log(rng.random(size)) < new - old + correction
-        accepted += take.mean() / MOVES
+            take = np.log(rng.random(size)) < new - old
+        accepted += take.mean()
         filters = workshop.either(take, found.filters, filters)
         z = np.where(take[:, None], proposed, z)
         prior, evidence = np.where(take, new_prior, prior), np.where(take, found.log_evidence, evidence)
         last = np.where(take, found.last, last)
     equal = prior + evidence + power * last - total  # such that every weight is the evidence at this power
-    return Cloud(z, prior, evidence, last, equal, variance), filters, accepted, spent
+    return Cloud(z, prior, evidence, last, equal, variance), filters, accepted / moves, spent
+
+
+def _correlation(began: Float[np.ndarray, "S d"], now: Float[np.ndarray, "S d"]) -> float:
+    """Of the parameter that remembers most."""
+    a, b = began - began.mean(axis=0), now - now.mean(axis=0)
+    return float(np.max((a * b).sum(axis=0) / np.sqrt((a**2).sum(axis=0) * (b**2).sum(axis=0) + 1e-300)))
