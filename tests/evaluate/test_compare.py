@@ -7,10 +7,10 @@ import seqgp
 from streams import snapshots
 
 
-def run_of(scale, data):
+def run_of(scale, data, forecast=True):
     kernel = seqgp.Separable(time=seqgp.Matern32(2.0), space=seqgp.Matern12(1.0), scale=scale)
     one = seqgp.Model(kernel=kernel, mean=0.5, likelihood=seqgp.Gaussian(0.3))
-    return seqgp.run(seqgp.OnlineSampler(one, particles=16, draws=100), data, key=jax.random.key(0))
+    return seqgp.run(seqgp.OnlineSampler(one, particles=16, draws=100), data, key=jax.random.key(0), forecast=forecast)
 
 
 def test_the_true_model_wins_by_the_difference_of_the_evidences():
@@ -23,7 +23,20 @@ def test_the_true_model_wins_by_the_difference_of_the_evidences():
     assert best.weight + other.weight == pytest.approx(1)
     assert best.crps < other.crps
     assert found.steps == len(data) - 1
-    assert found.table().splitlines()[2].startswith("| true |")
+    head, _, first, second = found.table().splitlines()
+    assert head == "| model | log evidence | difference | weight | CRPS | log score | 95% coverage |"
+    assert first.startswith("| true |")
+    assert second.count("|") == head.count("|")
+
+
+def test_what_no_run_has_is_no_column():
+    data = snapshots()[:2]
+    runs = {name: run_of(scale, data, forecast=False) for name, scale in (("small", 0.1), ("true", 1.0))}
+    assert seqgp.compare(runs).table().splitlines()[0] == "| model | log evidence | difference | weight |"
+    without = {
+        name: run._replace(infos=[one._replace(log_evidence=None) for one in run.infos]) for name, run in runs.items()
+    }
+    assert "nan" not in seqgp.compare(without).table()
 
 
 def test_runs_that_cannot_be_compared_are_named():

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from experiments import genes
+from numpyro.handlers import substitute, trace
 from scipy.integrate import solve_ivp
 
 
@@ -28,7 +29,28 @@ def test_it_runs():
     assert found[0].shape == (args.draws, len(genes.GRID))
     assert np.corrcoef(found[0].mean(axis=0), data.activity[0])[0, 1] > 0.8
     parameters = dict(run.state.parameters)
-    assert "| sensitivity | 2 |" in genes.parameter_table(parameters)
-    assert "| decay | 5 |" in genes.parameter_table(parameters)
+    table = genes.parameter_table(parameters, parameters)
+    assert "| sensitivity | 2 |" in table
+    assert "| decay | 5 |" in table
+    assert "0.00 sds apart" in table
     assert genes.activity_table(found, data.activity).count("\n") == 2
     assert len(genes.figure(found, data, parameters).axes) == 3
+
+
+def test_the_reference_is_the_same_model():
+    """At any parameters and white noise NumPyro's model expects the data that ours expects."""
+    which = genes.model()
+    rng = np.random.default_rng(1)
+    z = 0.3 * rng.standard_normal(len(which.names))
+    z[which.names.index("space.lengthscale")] = -3.0  # short: roots that hardly depend on the jitter
+    parameters = which.parameters(jnp.asarray(z))
+    white = rng.standard_normal((2, len(genes.GRID)))
+    fixed = {name: parameters[name] for name in which.inferred} | {"white": white}
+    sites = trace(substitute(genes.refit_model, fixed)).get_trace(jnp.zeros((2, 5, len(genes.TIMES))))
+    t, x = jnp.repeat(jnp.arange(2.0), len(genes.GRID)), jnp.tile(genes.GRID, 2)[:, None]
+    jitter = 1e-8 * parameters["scale"] ** 2 * np.eye(len(t))
+    root = np.linalg.cholesky(which.kernel.covariance(which.kernel.prepare(t, x), parameters) + jitter)
+    for i, f in enumerate(jnp.asarray(root @ white.reshape(-1)).reshape(2, -1)):
+        ours = which.likelihood.distribution(f, None, parameters)
+        assert sites[f"y{i}"]["fn"].loc == pytest.approx(np.asarray(ours.loc), abs=1e-5)
+        assert sites[f"y{i}"]["fn"].scale == pytest.approx(float(parameters["noise"]))

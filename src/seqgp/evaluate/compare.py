@@ -36,18 +36,22 @@ class Comparison(NamedTuple):
         return self.candidates[0].name
 
     def table(self) -> str:
-        """As Markdown."""
-        lines = [
-            "| model | log evidence | ± | difference | ± | weight | CRPS | log score | 95% coverage |",
-            "|---|---|---|---|---|---|---|---|---|",
+        """As Markdown; without the columns that no candidate has."""
+        rows = [
+            {
+                "log evidence": f"{one.log_evidence:.2f} ± {one.se:.2f}",
+                "difference": f"{one.difference:.2f} ± {one.difference_se:.2f}",
+                "weight": f"{one.weight:.3f}",
+                "CRPS": f"{one.crps:.4f}",
+                "log score": f"{one.log_score:.3f}",
+                "95% coverage": f"{one.coverage:.3f}",
+            }
+            for one in self.candidates
         ]
-        for one in self.candidates:
-            numbers = [
-                f"{one.log_evidence:.2f}", f"{one.se:.2f}", f"{one.difference:.2f}", f"{one.difference_se:.2f}",
-                f"{one.weight:.3f}", f"{one.crps:.4f}", f"{one.log_score:.3f}", f"{one.coverage:.3f}",
-            ]  # fmt: skip
-            lines.append("| " + " | ".join([one.name, *numbers]) + " |")
-        return "\n".join(lines)
+        heads = [head for head in rows[0] if any("nan" not in row[head] for row in rows)]
+        cells = [[one.name, *(row[head] for head in heads)] for one, row in zip(self.candidates, rows)]
+        lines = [f"| {' | '.join(line)} |" for line in (["model", *heads], *cells)]
+        return "\n".join([lines[0], "|---" * (len(heads) + 1) + "|", *lines[1:]])
 
     def __str__(self) -> str:
         """The table."""
