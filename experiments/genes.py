@@ -81,7 +81,7 @@ def measured(f, context, basal, sensitivity, decay, noise):
 def model(smooth: Any = seqgp.SquaredExponential) -> seqgp.Model:
     """An activity of some hours' length that is alike from replicate to replicate."""
     time, space, scale = KERNEL.values()
-    kinetics = {name: [prior] * GENES[name] for name, prior in KINETICS.items()}
+    kinetics: dict[str, Any] = {name: [prior] * GENES[name] for name, prior in KINETICS.items()}
     return seqgp.Model(
         kernel=seqgp.Separable(time=seqgp.Matern12(time), space=smooth(space), scale=scale),
         mean=0.0,
