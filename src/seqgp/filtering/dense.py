@@ -15,11 +15,13 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from seqgp.filtering.observation import LevelGaussian, Observation, Places
-from seqgp.filtering.system import System
+from seqgp.filtering.system import System, Transition
 from seqgp.filtering.update import approximate_update, gaussian_update
 from seqgp.linalg.factor import cholesky, eigenvectors, solve_lower
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.models.kernels import Parameters
+
+BY_BLOCKS = 3  # components of a state up to which its covariance moves block by block
 
 
 class DenseState(NamedTuple):
@@ -77,15 +79,42 @@ class DenseFilter(eqx.Module):
     def predict(self, environment: DenseEnvironment, state: DenseState, dt: Float[ArrayLike, ""]) -> DenseState:
         """The state a time ``dt`` later."""
         transition = self.system.transition(environment.parameters, dt)
-        once = self._moved(transition.move, state.covariance)
-        covariance = self._moved(transition.move, once.T)
+        mean = self._moved(transition.move, state.mean[:, None])[:, 0]
+        moved = self._moved_by_blocks if self.system.order <= BY_BLOCKS else self._moved_at_once
+        return DenseState(mean, moved(transition, environment.space, state.covariance))
+
+    def _moved_by_blocks(self, transition: Transition, space, covariance: Float[Array, "n n"]) -> Float[Array, "n n"]:
+        """``A C A' + Q`` one pair of components after the other: sums of a few blocks, which one pass computes."""
+        move, m, fields = transition.move, self.sites, self.fields
+        orders = range(self.system.order)
+        old = [[covariance[a * m : (a + 1) * m, b * m : (b + 1) * m] for b in orders] for a in orders]
+        added, start = {}, 0
+        for noise, kernel in zip(transition.noise, space):
+            own = range(noise.shape[0])
+            added |= {(start + a, start + b): noise[a, b] * kernel for a in own for b in own}
+            start += noise.shape[0]
+
+        def block(a, b):
+            sums = (move[a, c] * move[b, d] * old[c][d] for c in orders for d in orders)
+            return sum(sums, start=added.get((a, b), 0.0))
+
+        rows = [[block(a, b) for b in orders] for a in orders]
+        if len(covariance) > fields:  # coefficients of the mean: they stay, and so move beside the fields
+            side = self._moved(move, covariance[:, fields:])
+            parts = [side[a * m : (a + 1) * m] for a in orders]
+            rows = [[*row, part] for row, part in zip(rows, parts)] + [[*(part.T for part in parts), side[fields:]]]
+        return jnp.block(rows)
+
+    def _moved_at_once(self, transition: Transition, space, covariance: Float[Array, "n n"]) -> Float[Array, "n n"]:
+        """The same for states of many components, by products with ``A`` from both sides."""
+        covariance = self._moved(transition.move, self._moved(transition.move, covariance).T)
         start = 0
-        for noise, space in zip(transition.noise, environment.space):
-            block = jnp.kron(noise, space)
+        for noise, kernel in zip(transition.noise, space):
+            block = jnp.kron(noise, kernel)
             end = start + block.shape[0]
             covariance = covariance.at[start:end, start:end].add(block)
             start = end
-        return DenseState(self._moved(transition.move, state.mean[:, None])[:, 0], covariance)
+        return covariance
 
     def absorb(
         self, environment: DenseEnvironment, state: DenseState, observation: Observation
@@ -106,16 +135,19 @@ class DenseFilter(eqx.Module):
 
         cross = jnp.where(seen[None, :], by_data(state.covariance), 0.0)
         level = by_data(state.mean[None, :])[0] + offset
-        spread = jnp.where(seen[:, None] & seen[None, :], by_data(cross.T), 0.0)
+        spread = self._seen_by_columns(parameters, cross, places, observation.design)
+        spread = jnp.where(seen[:, None], spread if slope is None else slope @ spread, 0.0)
         if line is not None:
             update = gaussian_update(line.variance(likelihood, context, parameters), observation, level, spread)
         elif likelihood.conjugate:
             update = gaussian_update(likelihood.noise(context, parameters) ** 2, observation, level, spread)
         else:
             update = approximate_update(likelihood, parameters, observation, level, spread)
-        half = solve_lower(update.root, update.scale[:, None] * cross.T)
+        # LAPACK leaves the solution by columns. The barrier has it taken as its transpose by rows, whose product with
+        # itself is twice as fast as the one that the compiler would choose.
+        half = jax.lax.optimization_barrier(solve_lower(update.root, update.scale[:, None] * cross.T).T)
         mean = state.mean + cross @ update.slope
-        return DenseState(mean, state.covariance - half.T @ half), update.log_evidence
+        return DenseState(mean, state.covariance - half @ half.T), update.log_evidence
 
     def at_places(
         self,
@@ -137,9 +169,16 @@ class DenseFilter(eqx.Module):
         h = self.system.observe(parameters)
         return places.of(self._latent(h, rows)) + rows[:, self.fields :] @ design.T
 
+    def _seen_by_columns(self, parameters: Parameters, columns, places: Places, design) -> Float[Array, "N k"]:
+        """The same of each column, a state: rows lie together in memory, so that nothing is transposed."""
+        h, m = self.system.observe(parameters), self.sites
+        latent = _weighted(h, [columns[a * m : (a + 1) * m] for a in range(self.system.order)])
+        return places.of_rows(latent) + design @ columns[self.fields :]
+
     def _latent(self, h: Float[Array, " p"], rows: Float[Array, "k n"]) -> Float[Array, "k M"]:
         """``h's`` at the sites."""
-        return jnp.einsum("kpm,p->km", rows[:, : self.fields].reshape(-1, self.system.order, self.sites), h)
+        m = self.sites
+        return _weighted(h, [rows[:, a * m : (a + 1) * m] for a in range(self.system.order)])
 
     def _with_level(self, h, rows, places: Places, design) -> Float[Array, "k q+N"]:
         coefficients = rows[:, self.fields :]
@@ -213,6 +252,14 @@ class DenseFilter(eqx.Module):
         fresh, extended = self.extended(whole, environment, state)
         index = self.sites + jnp.arange(x.shape[0])
         return whole.at_places(fresh, extended, Places(index=index), design, offset)
+
+
+def _weighted(weights: Float[Array, " p"], parts: list[Array]) -> Array:
+    """The weighted sum of a few parts, in one pass over them."""
+    total = weights[0] * parts[0]
+    for weight, part in zip(weights[1:], parts[1:], strict=True):
+        total = total + weight * part
+    return total
 
 
 class ModalFilter(DenseFilter):

@@ -25,6 +25,10 @@ class Places(NamedTuple):
         """Values at the places ``(k, N)`` from values at the sites ``(k, M)``, of NumPy or of JAX as those are."""
         return values @ self.weights.T if self.weights is not None else values[..., self.index]
 
+    def of_rows(self, values: Array) -> Array:
+        """The same from values ``(M, k)``, to ``(N, k)``."""
+        return values[self.index] if self.weights is None else jnp.asarray(self.weights) @ values
+
     def through(self, basis: Float[ArrayLike, "K M"] | None) -> Places:
         """The same places where the sites are coefficients of a basis of the points that are interpolated from."""
         return self if basis is None or self.weights is None else Places(weights=self.weights @ basis)
