@@ -1,4 +1,7 @@
-"""The chains of a step: started, advanced in pieces of one compiled size, on all cores or on all devices."""
+"""The chains of a step: started, advanced in pieces of one compiled size, on all cores or on all devices.
+
+Of several processes (``jax.distributed``) each has its share of the chains, and all of them the draws of all.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ from seqgp.models.model import Model
 from seqgp.runtime import stopping
 from seqgp.runtime.devices import one_by_one, placed, spread
 from seqgp.runtime.engine import compiled_function, in_threads
+from seqgp.runtime.processes import gathered, share
 from seqgp.target.carry import WindowPrior
 from seqgp.target.problem import Problem, target_of
 
@@ -113,9 +117,11 @@ class Totals(eqx.Module):
         return cls(jnp.stack([jnp.sum(leaf).astype(float) for leaf in leaves]), structure)
 
 
-def _added_up(totals: list[Totals]) -> Any:
-    """The tree of the sums."""
-    values = np.concatenate([np.atleast_2d(one.values) for one in totals]).sum(axis=0)
+def _added_up(totals: list[Totals], plan: Plan) -> Any:
+    """The tree of the sums over all chains."""
+    mine = np.concatenate([np.atleast_2d(one.values) for one in totals]).sum(axis=0)
+    processes = plan.chains // _count(plan)
+    values = gathered(mine[None], processes).sum(axis=0)
     return jax.tree.unflatten(totals[0].structure, values.tolist())
 
 
@@ -125,21 +131,35 @@ class Chains(NamedTuple):
     recipe: Recipe
     problem: Problem
     plan: Plan
-    positions: list[Position]  # one a chain; or one of arrays (chains, …), where they are spread over devices
+    positions: list[Position]  # one a chain of this process; or one of arrays (chains, …), if devices share them
     compile_seconds: float
+
+
+def log_likelihoods(chains: Chains) -> Float[np.ndarray, " chains"]:
+    """Where the chains are."""
+    mine = np.concatenate([np.atleast_1d(position.log_likelihood) for position in chains.positions])
+    return gathered(mine, chains.plan.chains)
 
 
 def _members(plan: Plan) -> list[Any]:
     """Which chains are run together: each alone in a thread, or all, where each device has as many of them."""
-    return [slice(None)] if spread(plan.chains) else list(range(plan.chains))
+    mine = share(plan.chains)
+    return [mine] if spread(_count(plan)) else list(range(mine.start, mine.stop))
+
+
+def _count(plan: Plan) -> int:
+    """How many of the chains are those of this process."""
+    mine = share(plan.chains)
+    return mine.stop - mine.start
 
 
 def _ready(function: Callable, fixed: tuple, plan: Plan, inputs: tuple) -> tuple[Callable[..., Any], float]:
     """``function(*fixed, *inputs)`` compiled for the chains that are run together: what is ready takes ``*inputs``."""
-    if not spread(plan.chains):
+    count = _count(plan)
+    if not spread(count):
         return compiled_function(function, fixed, inputs)
-    run, seconds = compiled_function(one_by_one, (function, fixed), placed(inputs, plan.chains))
-    return lambda *inputs: run(*placed(inputs, plan.chains)), seconds
+    run, seconds = compiled_function(one_by_one, (function, fixed), placed(inputs, count))
+    return lambda *inputs: run(*placed(inputs, count)), seconds
 
 
 def _once(function: Callable, fixed: tuple, plan: Plan, inputs: list[tuple]) -> tuple[list[Position], float]:
@@ -203,8 +223,8 @@ def advance(
     tasks = [lambda each=each: run_members(*each) for each in zip(chains.positions, members)]
     results = in_threads(tasks)
     joined = [_join([draws for draws, _ in parts]) for _, parts in results]
-    draws = jax.tree.map(lambda *leaves: np.concatenate(leaves), *joined)
-    counts = _added_up([totals for _, parts in results for _, totals in parts])
+    draws = gathered(jax.tree.map(lambda *leaves: np.concatenate(leaves), *joined), plan.chains)
+    counts = _added_up([totals for _, parts in results for _, totals in parts], plan)
     seconds = chains.compile_seconds + sum(compiling)
     return chains._replace(positions=[position for position, _ in results], compile_seconds=seconds), draws, counts
 

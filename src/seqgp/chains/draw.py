@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Key
 
-from seqgp.chains.advance import CANDIDATES, Chains, Draws, Recipe, advance, rebase, start
+from seqgp.chains.advance import CANDIDATES, Chains, Draws, Recipe, advance, log_likelihoods, rebase, start
 from seqgp.chains.diagnostics import diagnose, remarks
 from seqgp.chains.exploration import StepExploration
 from seqgp.chains.plan import Budget, Plan, plan_of
@@ -167,7 +167,7 @@ def merge(values: ArrayLike) -> np.ndarray:
 
 
 def _check_start(chains: Chains, t: float) -> None:
-    found = np.concatenate([np.atleast_1d(position.log_likelihood) for position in chains.positions])
+    found = log_likelihoods(chains)
     bad = found[~np.isfinite(found)]
     if len(bad):
         what = "+inf" if np.all(bad > 0) else "NaN or -inf" if not np.any(bad > 0) else "NaN, -inf or +inf"

@@ -15,7 +15,7 @@ from seqgp.chains.plan import budget_of
 from seqgp.full.stacked import FullState, check_snapshots, levels, stacked_problem
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
-from seqgp.samplers.checks import model_digest
+from seqgp.samplers.checks import check_together, model_digest
 from seqgp.samplers.info import Info
 from seqgp.samplers.protocol import Progress
 from seqgp.sequential.carry import PaperCarry
@@ -59,6 +59,7 @@ class FullSampler:
         """Draws given all snapshots, which must be in the order of time."""
         start = time.perf_counter()
         snapshots = check_snapshots(self.model, snapshots)
+        check_together(key, snapshots)
         problem, sites = stacked_problem(self.model, snapshots)
         recipe = recipe_of(self.model, PaperCarry(), self._updates, problem)
         sampled = sample_first(key, recipe, problem, self._budget, snapshots[-1].t, progress)

@@ -6,6 +6,7 @@ as it was, and once more at the one in the middle of the cloud as the snapshot h
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from seqgp.filtering.linearised import Linearisation, SolverData, linearise, log
 from seqgp.filtering.system import System
 from seqgp.models.likelihoods import fill_missing
 from seqgp.models.snapshot import Snapshot
-from seqgp.online.bank import Bank, Spent, advanced, born, filter_of, group_sizes
+from seqgp.online.bank import Bank, Spent, advanced, born, filter_of, group_bounds, particle_count
 from seqgp.online.cloud import Cloud
 from seqgp.online.history import SiteLayout, Timeline, all_known, begin, first_filter, places_of
 from seqgp.online.memory import CloudQuadratic
@@ -27,6 +28,7 @@ from seqgp.online.predictive import Where, level_gaussian, level_root
 from seqgp.online.state import Live
 from seqgp.online.surrogate import SnapshotSurrogate
 from seqgp.runtime.engine import compiled, in_threads
+from seqgp.runtime.processes import gathered
 
 PAIRS = 8  # of draws and their mirror images, over which a slope is averaged
 BEND = 0.3  # how much a correction changes over a standard deviation of the cloud, about
@@ -156,13 +158,13 @@ def ratios_of(history: Timeline, bank: Bank, rng: np.random.Generator) -> tuple[
     assert surrogate is not None
     where = _where(history.system, history.layout, snapshot, 0.0)
     size = len(history.system.in_state) + len(snapshot.x)
-    runs = []
-    for group, count in zip(bank.groups, group_sizes(bank)):
-        white = rng.standard_normal((count, RATIOS, size))
-        mirrored = np.concatenate([white, -white], axis=1)
+    count, runs = particle_count(bank), []
+    white = rng.standard_normal((count, RATIOS, size))
+    for group, (low, high) in zip(bank.groups, itertools.pairwise(group_bounds(bank))):
+        mirrored = np.concatenate([white[low:high], -white[low:high]], axis=1)
         runs.append(compiled(_ratios, history.filter, where, solver_data(snapshot), surrogate.line, *group, mirrored))
     found = in_threads([run for run, _ in runs])
-    logs, drawn = (np.concatenate([np.asarray(part[i]) for part in found]) for i in (0, 1))
+    logs, drawn = (gathered(np.concatenate([np.asarray(part[i]) for part in found]), count) for i in (0, 1))
     return Ratios(np.where(np.isnan(logs), -np.inf, logs), drawn), sum(seconds for _, seconds in runs)
 
 

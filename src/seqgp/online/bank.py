@@ -1,4 +1,4 @@
-"""The filters of all particles: compiled once, in groups on all cores.
+"""The filters of all particles: compiled once, in groups on all cores, and on all processes of ``jax.distributed``.
 
 A particle's filter depends on its own ``z`` and the data alone, so a bank can always be made again from values of ``z``
 and a history. It is run in chunks whose sizes follow from the number of steps, so that it then comes out the same, bit
@@ -21,6 +21,7 @@ from seqgp.filtering.rotated import RotatedFilter
 from seqgp.online.history import Segment, Timeline
 from seqgp.runtime.devices import on_each, placed, spread
 from seqgp.runtime.engine import compiled, cores, in_threads
+from seqgp.runtime.processes import gathered, share
 
 CHUNK = 16  # snapshots per call where many are run through
 LANES = 16  # groups are of whole bundles: what a processor computes at once must not depend on their number
@@ -30,7 +31,7 @@ Filter = DenseFilter | RotatedFilter
 
 
 class Bank(NamedTuple):
-    """Environments and states of the particles' filters, in groups of consecutive particles."""
+    """Environments and states of the filters of this process's particles, in groups of consecutive ones."""
 
     groups: tuple[tuple[Any, Any], ...]
     segment: int  # of the history, whose filter they belong to
@@ -49,8 +50,9 @@ class Spent(NamedTuple):
 
 def born(history: Timeline, z: Float[np.ndarray, "S d"], steps: int) -> tuple[Bank, np.ndarray, Spent]:
     """Filters for new values of ``z``, run over the first ``steps`` snapshots, and their log evidence increments."""
-    bank, spent = _started(history.segments[0], z), Spent()
-    increments = [np.zeros((len(z), 0))]
+    mine = z[share(len(z))]
+    bank, spent = _started(history.segments[0], mine), Spent()
+    increments = [np.zeros((len(mine), 0))]
     for number, segment in enumerate(history.segments):
         if segment.first >= steps:
             break
@@ -62,7 +64,7 @@ def born(history: Timeline, z: Float[np.ndarray, "S d"], steps: int) -> tuple[Ba
             bank, found, cost = _advanced(bank, segment.filter, stacked(list(chunk)))
             increments.append(found)
             spent += cost
-    return bank, np.concatenate(increments, axis=1), spent
+    return bank, gathered(np.concatenate(increments, axis=1), len(z)), spent
 
 
 def advanced(history: Timeline, bank: Bank) -> tuple[Bank, Float[np.ndarray, " S"], Spent]:
@@ -73,36 +75,48 @@ def advanced(history: Timeline, bank: Bank) -> tuple[Bank, Float[np.ndarray, " S
         seconds += more
     segment = history.segments[last]
     bank, increments, cost = _advanced(bank, segment.filter, stacked([segment.observations[-1]]))
-    return bank, increments[:, 0], cost + Spent(0, seconds)
+    return bank, gathered(increments[:, 0], particle_count(bank)), cost + Spent(0, seconds)
 
 
 def chosen(bank: Bank, index: np.ndarray) -> Bank:
     """The filters of other particles: those of an index."""
-    whole = _joined(bank)
-    return _split(jax.tree.map(lambda leaf: leaf[index], whole), len(index), bank.segment)
+    whole, mine = gathered(_joined(bank), particle_count(bank)), index[share(len(index))]
+    return _split(jax.tree.map(lambda leaf: leaf[mine], whole), len(mine), bank.segment)
 
 
 def either(take: np.ndarray, new: Bank, old: Bank) -> Bank:
     """The new filter of each particle where ``take`` says so, otherwise the old one."""
-    groups = []
-    for part, one, other in zip(_slices(len(take)), new.groups, old.groups):
-        mask = take[part]
+    groups, mine = [], take[share(len(take))]
+    for part, one, other in zip(_slices(len(mine)), new.groups, old.groups):
+        mask = mine[part]
         groups.append(
             jax.tree.map(lambda a, b: np.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b), one, other)  # noqa: B023
         )
-    return Bank(tuple(placed(group, len(take)) for group in groups), new.segment)
+    return Bank(tuple(placed(group, len(mine)) for group in groups), new.segment)
 
 
-def group_sizes(bank: Bank) -> list[int]:
-    """The number of particles of each group."""
-    return [len(jax.tree.leaves(state)[0]) for _, state in bank.groups]
+def particle_count(bank: Bank) -> int:
+    """The number of particles, of all processes."""
+    return int(np.sum(_sizes(bank))) * jax.process_count()
+
+
+def group_bounds(bank: Bank) -> np.ndarray:
+    """The first particle of each group of this process, and the one after the last."""
+    return share(particle_count(bank)).start + np.cumsum([0, *_sizes(bank)])
 
 
 def filter_of(bank: Bank, particle: int) -> tuple[Any, Any]:
     """Environment and state of one particle."""
-    ends = np.cumsum(group_sizes(bank))
-    group = int(np.searchsorted(ends, particle, side="right"))
-    return jax.tree.map(lambda leaf: np.asarray(leaf)[particle - ends[group]], bank.groups[group])
+    ends = np.cumsum(_sizes(bank))
+    process, place = divmod(particle, int(ends[-1]))
+    group = int(np.searchsorted(ends, place, side="right"))
+    # Each process offers the filter in that place; the one that is asked for is taken.
+    offered = jax.tree.map(lambda leaf: np.asarray(leaf)[place - ends[group]][None], bank.groups[group])
+    return jax.tree.map(lambda leaf: leaf[process], gathered(offered, jax.process_count()))
+
+
+def _sizes(bank: Bank) -> list[int]:
+    return [len(jax.tree.leaves(state)[0]) for _, state in bank.groups]
 
 
 def over_particles(filter: Filter, function: Callable) -> Callable:

@@ -18,9 +18,10 @@ from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.models.likelihoods import fill_missing
 from seqgp.models.model import Model
-from seqgp.online.bank import Bank, group_sizes, over_particles
+from seqgp.online.bank import Bank, group_bounds, over_particles, particle_count
 from seqgp.online.history import Timeline, all_known, places_of
 from seqgp.runtime.engine import compiled, in_threads
+from seqgp.runtime.processes import gathered
 
 ROUNDING = 1e-10  # of the mean variance, on the diagonal of a covariance that is drawn from
 
@@ -65,7 +66,8 @@ class CloudPredictive(NamedTuple):
         tasks = [
             compiled(_log_densities, self.history.filter, self.where, data, *group)[0] for group in self.bank.groups
         ]
-        return np.concatenate([np.asarray(part) for part in in_threads(tasks)])[self.particle]
+        found = np.concatenate([np.asarray(part) for part in in_threads(tasks)])
+        return gathered(found, particle_count(self.bank))[self.particle]
 
 
 def predictive_of(
@@ -113,8 +115,8 @@ class _Slots:
     """Draws sorted by particle into a table, ``(particles, slots, …)``, and back."""
 
     def __init__(self, bank: Bank, particle: np.ndarray):
-        sizes = group_sizes(bank)
-        counts = np.bincount(particle, minlength=sum(sizes))
+        self._count = particle_count(bank)
+        counts = np.bincount(particle, minlength=self._count)
         most = max(counts.max(), 2, 2 * len(particle) / len(counts))
         self._width = 2 ** int(np.ceil(np.log2(most)))  # few sizes, so few compilations
         self._particle, self._draws = particle, len(particle)
@@ -122,7 +124,7 @@ class _Slots:
         slot = np.empty(len(particle), int)
         slot[order] = np.arange(len(particle)) - np.repeat(np.cumsum(counts) - counts, counts)
         self._slot = slot
-        self._bounds = np.concatenate([[0], np.cumsum(sizes)])
+        self._bounds = group_bounds(bank)
 
     def pack(self, group: int, values: np.ndarray) -> np.ndarray:
         low, high = self._bounds[group : group + 2]
@@ -132,7 +134,8 @@ class _Slots:
         return table
 
     def unpack(self, tables: list[Any]) -> np.ndarray:
-        return np.concatenate([np.asarray(table) for table in tables])[self._particle, self._slot]
+        whole = gathered(np.concatenate([np.asarray(table) for table in tables]), self._count)
+        return whole[self._particle, self._slot]
 
 
 def level_gaussian(filter: DenseFilter | RotatedFilter, where: Where, environment, state) -> tuple[LevelGaussian, Any]:

@@ -24,7 +24,7 @@ from seqgp.online.state import Live, OnlineState
 from seqgp.online.told import online_info
 from seqgp.online.underway import Past, Underway
 from seqgp.runtime.engine import compiled
-from seqgp.samplers.checks import check_snapshot, check_state, model_digest, positive, require_x64
+from seqgp.samplers.checks import check_snapshot, check_state, check_together, model_digest, positive, require_x64
 from seqgp.samplers.info import Info
 from seqgp.samplers.protocol import Progress
 
@@ -99,6 +99,7 @@ class OnlineSampler:
         start = time.perf_counter()
         check_snapshot(self.model, snapshot)
         self.check_likelihood(snapshot)
+        check_together(key, snapshot, particles=self.particles)
         rng, key_draws = _generators(key)
         mean, sd = self.system.cloud_prior()
         z = normal_points(rng, mean, sd, self.particles) if len(mean) else np.zeros((self.particles, 0))
@@ -117,6 +118,7 @@ class OnlineSampler:
         check_snapshot(self.model, snapshot)
         self._check(state, snapshot)
         self.check_likelihood(snapshot)
+        check_together(key, snapshot, state.cloud.z, particles=self.particles)
         rng, key_draws = _generators(key)
         before = state.cloud.absorbed(self.forget)
         step = Underway(self.system, self.latent, self.forget, rng, before, progress)

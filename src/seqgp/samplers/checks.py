@@ -18,6 +18,7 @@ from seqgp.models.likelihoods import check_distribution
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.runtime.engine import cached_by_shape
+from seqgp.runtime.processes import same_everywhere
 from seqgp.samplers.protocol import State
 
 NAMES = "names:"  # before a digest that knows functions by their names alone
@@ -42,6 +43,21 @@ def positive(name: str, value: Any, least: int = 1) -> int:
     if int(value) > MOST:
         raise SamplerError(f"{name} = {value!r} is above {MOST}")
     return int(value)
+
+
+def check_together(key: Any, *trees: Any, particles: int = 0) -> None:
+    """Raise unless all processes of ``jax.distributed``, where there are several, take the same step."""
+    processes = jax.process_count()
+    if particles % processes:
+        raise SamplerError(
+            f"particles = {particles} cannot be shared out evenly by {processes} processes of jax.distributed; "
+            f"choose a multiple of {processes}"
+        )
+    if not same_everywhere(jax.random.key_data(key), *trees):
+        raise SamplerError(
+            f"the {processes} processes of jax.distributed are not at the same step of the same run; give all the same "
+            "key, state and snapshot (of runs that were interrupted, one may have a step more: go on from the earlier)"
+        )
 
 
 def check_snapshot(model: Model, snapshot: Snapshot) -> None:

@@ -24,7 +24,7 @@ from seqgp.models.means import covariate_effect
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.runtime.engine import compiled
-from seqgp.samplers.checks import check_snapshot, check_state, model_digest, positive
+from seqgp.samplers.checks import check_snapshot, check_state, check_together, model_digest, positive
 from seqgp.samplers.info import Info
 from seqgp.samplers.protocol import Progress
 from seqgp.sequential.carry import Carry, PaperCarry
@@ -83,6 +83,7 @@ class SequentialSampler:
         """The initial sample: exact draws from the posterior given the first snapshot."""
         start = time.perf_counter()
         check_snapshot(self.model, snapshot)
+        check_together(key, snapshot)
         representation, why = self._latent.begin(self.model, snapshot.x)
         problem, sites = prepare.initial_problem(self.model, representation, snapshot)
         recipe = self._recipe(PaperCarry(), problem)
@@ -100,6 +101,7 @@ class SequentialSampler:
         start = time.perf_counter()
         check_snapshot(self.model, snapshot)
         check_step(self.model, self.tau, state, snapshot, self.fingerprint)
+        check_together(key, snapshot, state.z)
         key_shuffle, key_sample = jax.random.split(key)
         representation, window, why = self._latent.follow(self.model, state.representation, state.window, snapshot.x)
         laid_out = representation.step_sites(snapshot.x, window, state.latent.shape[1], self.model.likelihood.pointwise)

@@ -1,0 +1,144 @@
+"""One large run on two processes of ``jax.distributed``, each with its share: the draws of one process."""
+
+import itertools
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import seqgp
+from seqgp.chains import draw
+from seqgp.models.errors import SamplerError
+from seqgp.online.bank import chosen, either, filter_of
+from streams import model, sampled, snapshots
+
+CODE = """
+import sys
+import jax, numpy as np
+import seqgp
+seqgp.enable_x64()
+jax.config.update("jax_disable_most_optimizations", True)
+number, port, tests, out = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
+jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=2, process_id=number)
+sys.path[:0] = [tests, f"{tests}/runtime"]
+from test_processes import drawn, refused
+assert (jax.process_count(), jax.local_device_count(), jax.device_count()) == (2, 2, 4)
+np.savez(f"{out}/{number}.npz", **drawn(f"{out}/run of {number}"), refused=refused(number))
+"""
+ORDER = np.random.default_rng(0).permutation(32)
+TAKEN = ORDER % 3 == 0
+
+
+def drawn(folder):
+    """What is to be the same on two processes as on one, and how many filters and chains this one has."""
+    data = snapshots(missing=0.2)
+    return _cloud(data) | _whole(data) | _chains(data) | _taken_up(data, folder)
+
+
+def _cloud(data):
+    """Draws, a forecast, the evidence; and filters that particles exchange."""
+    state, info = sampled(seqgp.OnlineSampler(model(), particles=32, draws=20), data[:4])
+    prediction = seqgp.predict(jax.random.key(5), model(), state, data[0].x, t=data[4].t)
+    found = {"latent": state.latent, "z": state.z, "evidence": info.log_evidence, "y": prediction.y}
+    found["score"] = prediction.log_score(data[4].y)
+    bank = state.live.bank
+    found["filters"] = sum(len(jax.tree.leaves(group)[0]) for group in bank.groups)
+    mixed = either(TAKEN, chosen(bank, ORDER), bank)
+    for particle in (0, 13, 31):
+        filters = filter_of(mixed, particle)
+        for mine, was in zip(*map(jax.tree.leaves, (filters, filter_of(bank, ORDER[particle])))):
+            assert np.array_equal(mine, was) or not TAKEN[particle]
+        found[f"filter {particle}"] = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(filters)])
+    return found
+
+
+def _whole(data):
+    """A likelihood that sees all of the latent at once."""
+    likelihood = seqgp.Likelihood(lambda f, context: dist.Normal(jnp.cumsum(jnp.exp(f)), 0.5))
+    state, _ = sampled(seqgp.OnlineSampler(model(likelihood=likelihood), particles=32, draws=20), data[:2])
+    return {"whole": state.latent}
+
+
+def _chains(data):
+    """Two chains, one a process; the work that is counted is that of both."""
+    counted, advance = [], draw.advance
+
+    def watched(key, chains, *args):
+        after, *rest = advance(key, chains, *args)
+        counted.append(len(after.positions))
+        return after, *rest
+
+    draw.advance = watched
+    try:
+        state, info = sampled(seqgp.SequentialSampler(model(), draws=8, chains=2, warmup=4), data[:1])
+    finally:
+        draw.advance = advance
+    evaluations = info.updates["parameters"].evaluations
+    return {"chains/z": state.z, "chains/latent": state.latent, "evaluations": evaluations, "chains": counted[-1]}
+
+
+def _taken_up(data, folder):
+    """A run that was closed and taken up again: each process has a store of its own."""
+    sampler = seqgp.OnlineSampler(model(), particles=32, draws=20)
+    for stop in (2, 4):
+        run = seqgp.run(sampler, data[:stop], key=jax.random.key(1), store=folder, progress=False)
+    return {"run": run.state.z, "crps": [info.scores.get("crps", 0.0) for info in run.infos]}
+
+
+def refused(number):
+    """What is said of a cloud that cannot be shared, and of processes that are not at the same step."""
+    said = []
+    for particles, seed in ((33, 0), (32, number)):
+        try:
+            seqgp.OnlineSampler(model(), particles=particles, draws=20).init(jax.random.key(seed), snapshots()[0])
+        except SamplerError as error:
+            said.append(str(error))
+    return said
+
+
+@pytest.fixture
+def quickly_compiled():
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    out, tests = tmp_path_factory.mktemp("both"), Path(__file__).parent.parent
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", CODE, str(number), str(port), str(tests), str(out)],
+            env=os.environ | flags, stderr=subprocess.PIPE, text=True,
+        )
+        for number in (0, 1)
+    ]  # fmt: skip
+    said = [process.communicate(timeout=300)[1] for process in started]
+    assert [process.returncode for process in started] == [0, 0], "\n".join(text[-3000:] for text in said)
+    return [np.load(out / f"{number}.npz") for number in (0, 1)]
+
+
+def test_two_processes_draw_as_one(both, tmp_path, quickly_compiled):
+    alone = drawn(tmp_path / "run")
+    assert (alone.pop("filters"), *(int(one["filters"]) for one in both)) == (32, 16, 16)
+    assert (alone.pop("chains"), *(int(one["chains"]) for one in both)) == (2, 1, 1)
+    for name, one in itertools.product(alone, both):
+        np.testing.assert_allclose(one[name], alone[name], rtol=1e-7, atol=1e-7, err_msg=name)
+
+
+def test_processes_that_do_not_fit_are_told(both):
+    for one in both:
+        uneven, apart = one["refused"].tolist()
+        assert "particles = 33 cannot be shared out evenly by 2 processes" in uneven
+        assert "not at the same step of the same run" in apart
