@@ -159,8 +159,8 @@ def bessel_coefficients(lengthscale: Float[Array, ""], harmonics: int) -> Float[
 def periodic_state(lengthscale: float | Prior, harmonics: int) -> PeriodicState:
     """At most so many harmonics, fewer where the lengthscale is known to need fewer.
 
-    The error is the variance of the harmonics left out; for a lengthscale with a prior, the largest within its central
-    nine tenths.
+    The error is twice the variance of the harmonics left out, which is shared among the rest; for a lengthscale with a
+    prior, the largest within its central nine tenths.
     """
     ends = [lengthscale]
     if isinstance(lengthscale, Prior):
@@ -170,4 +170,4 @@ def periodic_state(lengthscale: float | Prior, harmonics: int) -> PeriodicState:
     left = np.max([[float(spectrum[j + 1 :].sum()) for j in range(harmonics + 1)] for spectrum in spectra], axis=0)
     enough = np.flatnonzero(left <= ENOUGH)
     count = int(enough[0]) if len(enough) else harmonics
-    return PeriodicState(max(count, 1), float(left[max(count, 1)]))
+    return PeriodicState(max(count, 1), 2 * float(left[max(count, 1)]))

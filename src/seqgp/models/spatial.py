@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from seqgp.linalg.types import ArrayLike
 from seqgp.models.algebra import Kernel, within
 from seqgp.models.errors import ModelError
-from seqgp.models.priors import Prior, Slot, as_entry, as_slot
+from seqgp.models.priors import Prior, Slot, as_entry, as_slot, check_positive
 from seqgp.models.stationary import Matern12, Stationary
 
 
@@ -118,9 +118,7 @@ class LinearKernel(Kernel):
 
     def __init__(self, scale: Slot = 1.0, centre: Any = 0.0):
         self.scale = as_slot(scale, "LinearKernel: scale")
-        for entry in self.scale if isinstance(self.scale, tuple) else (self.scale,):
-            if isinstance(entry, float) and entry <= 0:
-                raise ModelError(f"LinearKernel: scale = {entry} is not positive")
+        check_positive(self.scale, "LinearKernel: scale")
         place = as_slot(centre, "LinearKernel: centre")
         self.centre = place if isinstance(place, tuple) else (place,)
         if any(isinstance(entry, Prior) for entry in self.centre):

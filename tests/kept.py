@@ -1,0 +1,44 @@
+"""A model there and back: as TOML that a user would write, and in the manifest of a run."""
+
+import jax
+
+import seqgp
+from seqgp.io.configuration import read_configuration
+from seqgp.io.manifest import new_manifest, read_manifest, write_manifest
+from seqgp.io.specification import specify
+
+HEAD = """\
+[data]
+file = "a.csv"
+time = "t"
+inputs = ["lon", "lat"]
+value = "y"
+covariates = {covariates}
+[run]
+folder = "run"
+[model]
+"""
+
+
+def toml(value) -> str:
+    """Words as a TOML value."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{name} = {toml(one)}" for name, one in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(toml(one) for one in value) + "]"
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def through_toml(model, folder, covariates=()) -> seqgp.Model:
+    """Written to a file, and read from it."""
+    head = HEAD.format(covariates=toml({name: name for name in covariates}))
+    words = specify(model)
+    assert words is not None
+    (folder / "a.toml").write_text(head + "\n".join(f"{name} = {toml(value)}" for name, value in words.items()))
+    return read_configuration(folder / "a.toml").model.build()
+
+
+def through_store(model, folder) -> seqgp.Model:
+    """Written to the manifest of a run, and read from it."""
+    write_manifest(folder, new_manifest(seqgp.SequentialSampler(model), jax.random.key(0), None))
+    return read_manifest(folder).build_model()
