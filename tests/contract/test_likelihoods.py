@@ -1,4 +1,4 @@
-"""Every ready-made likelihood keeps the same promises: density, missing data, draws, curvature, checks by name."""
+"""Every ready-made likelihood keeps the same promises: density, missing data, draws, curvature, words, errors."""
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +9,7 @@ from scipy.special import expit
 
 import seqgp
 import small
+from kept import through_store, through_toml
 from seqgp.chains.fisher import surrogate_of
 from seqgp.latents.sites import Observe
 from seqgp.models.likelihoods import fill_missing
@@ -35,8 +36,23 @@ def negative_binomial(y):
     return stats.nbinom(2.0, 2.0 / (2.0 + mean)).logpmf(y)
 
 
+ERRORS = np.array([0.5, 1.0, 2.0, 0.7])
+NOW = 3.0  # the time of the data
+FADING = 0.4 * np.exp(-0.2 * (NOW - 1.0))
 CASES = {
     "Gaussian": (seqgp.Gaussian(0.4), None, REAL, stats.norm(F, 0.4).logpdf),
+    "errors": (seqgp.Gaussian(0.4, "se"), {"se": ERRORS}, REAL, stats.norm(F, 0.4 * ERRORS).logpdf),
+    "squares": (
+        seqgp.Gaussian(0.4, "se", combine="squares"), {"se": ERRORS}, REAL, stats.norm(F, np.hypot(0.4, ERRORS)).logpdf,
+    ),
+    "trend": (seqgp.Gaussian(0.4, trend=-0.2, since=1.0), None, REAL, stats.norm(F, FADING).logpdf),
+    "errors and trend": (
+        seqgp.Gaussian(0.4, "se", trend=-0.2, since=1.0), {"se": ERRORS}, REAL, stats.norm(F, FADING * ERRORS).logpdf,
+    ),
+    "LogGaussianCox": (
+        seqgp.LogGaussianCox([(0.0, 4.0)], 4), {"exposure": EXPOSURE}, COUNTS,
+        stats.poisson(np.exp(F) * EXPOSURE).logpmf,
+    ),
     "StudentT": (seqgp.StudentT(0.4, df=5.0), None, REAL, stats.t(5, F, 0.4).logpdf),
     "Bernoulli": (seqgp.Bernoulli(), None, [0.0, 1, 1, 0], stats.bernoulli(expit(F)).logpmf),
     "probit": (seqgp.Bernoulli(link="probit"), None, [0.0, 1, 1, 0], stats.bernoulli(stats.norm.cdf(F)).logpmf),
@@ -49,7 +65,7 @@ CASES = {
     "Beta": (seqgp.Beta(8.0), None, SHARES, stats.beta(8 * expit(F), 8 * expit(-F)).logpdf),
     "Ordinal": (seqgp.Ordinal([-1.0, 0.5]), None, [0.0, 2, 1, 1], ordered),
     "Censored": (seqgp.Censored(0.4, limit=0.1), None, [0.1, 0.7, 1.0, 0.1], censored),
-}
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -69,17 +85,22 @@ def parameters(likelihood):
 def snapshot(name, missing=()):
     y = np.array(CASES[name][2], dtype=float)
     y[list(missing)] = np.nan
-    return seqgp.Snapshot(0.0, np.arange(4.0)[:, None], y, context=CASES[name][1])
+    return seqgp.Snapshot(NOW, np.arange(4.0)[:, None], y, context=CASES[name][1])
+
+
+def context_of(name):
+    """What the likelihood sees at the time of the data."""
+    return CASES[name][0].context_at(NOW, CASES[name][1])
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_log_density_is_that_of_the_family_and_missing_data_drop_out(name):
-    likelihood, context, _, theirs = CASES[name]
+    likelihood, _, _, theirs = CASES[name]
     for missing in ((), (1,)):
         data = snapshot(name, missing)
         check_snapshot(model(likelihood), data)
         filled, gone = fill_missing(data.y)
-        found = likelihood.log_prob(jnp.asarray(F), filled, gone, context, parameters(likelihood))
+        found = likelihood.log_prob(jnp.asarray(F), filled, gone, context_of(name), parameters(likelihood))
         expected = theirs(np.array(CASES[name][2], dtype=float))[~gone].sum()
         np.testing.assert_allclose(found, expected, rtol=1e-9)
 
@@ -87,7 +108,7 @@ def test_the_log_density_is_that_of_the_family_and_missing_data_drop_out(name):
 @pytest.mark.parametrize("name", CASES)
 def test_draws_are_of_the_family(name):
     """A mean of 20,000 draws within five standard errors of the distribution's, where it has one."""
-    likelihood, context = CASES[name][:2]
+    likelihood, context = CASES[name][0], context_of(name)
     distribution = likelihood.distribution(jnp.asarray(F), context, parameters(likelihood))
     drawn = np.asarray(distribution.sample(jax.random.key(0), (20_000,)), dtype=float)
     assert drawn.shape == (20_000, 4)
@@ -109,6 +130,55 @@ def test_the_curvature_is_finite_and_positive(name):
     assert np.isfinite(slope).all()
     assert (np.asarray(factor)[[0, 1, 3]] > 0).all()
     assert factor[2] == 0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_there_and_back_as_toml_and_in_a_store(name, tmp_path):
+    likelihood, context = CASES[name][:2]
+    one = model(likelihood)
+    for again in (through_toml(one, tmp_path, covariates=context or ()), through_store(one, tmp_path)):
+        assert again.fingerprint() == one.fingerprint()
+        arguments = (
+            jnp.asarray(F),
+            np.array(CASES[name][2]),
+            np.zeros(4, bool),
+            context_of(name),
+            parameters(likelihood),
+        )
+        assert again.likelihood.log_prob(*arguments) == likelihood.log_prob(*arguments)
+
+
+def test_likelihoods_have_different_fingerprints():
+    prints = [model(case[0]).fingerprint()["likelihood"] for case in CASES.values()]
+    prints += [model(seqgp.Gaussian(0.5)).fingerprint()["likelihood"]]
+    assert len(set(prints)) == len(prints)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if CASES[name][1]])
+def test_what_the_context_lacks_is_named(name):
+    likelihood, context, y, _ = CASES[name]
+    (key,) = context
+    for given, message in [
+        (None, f"'{key}' is missing from the context, which has nothing"),
+        ({"other": ERRORS}, f"'{key}' is missing from the context, which has other"),
+        ({key: -ERRORS}, f"'{key}' must be positive numbers, got -0.5"),
+        ({key: ERRORS[:3]}, rf"'{key}' has shape \(3,\), expected \(4,\)"),
+    ]:
+        data = seqgp.Snapshot(NOW, np.arange(4.0)[:, None], y, context=given)
+        with pytest.raises(seqgp.DataError, match=message):
+            check_snapshot(model(likelihood), data)
+
+
+COUNTED = {name: CASES[name] for name in ("Poisson", "exposed", "NegativeBinomial", "Binomial", "LogGaussianCox")}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_counts_are_whole_and_not_negative(name):
+    likelihood, context, *_ = COUNTED[name]
+    for bad, message in ((-1.0, "negative"), (1.5, "not whole")):
+        data = seqgp.Snapshot(NOW, np.arange(4.0)[:, None], [0.0, 1.0, bad, 1.0], context=context)
+        with pytest.raises(seqgp.DataError, match=message + r".*first at index 2"):
+            check_snapshot(model(likelihood), data)
 
 
 @pytest.mark.parametrize(
