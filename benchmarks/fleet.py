@@ -21,7 +21,7 @@ from distributed import Client, LocalCluster
 import seqgp
 from benchmarks.lines import Line, main, timed
 
-LOCAL: dict[str, Any] = {"host": "127.0.0.1", "dashboard_address": None, "silence_logs": 50}
+LOCAL: dict[str, Any] = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
 
 
 def model() -> seqgp.Model:

@@ -47,6 +47,7 @@ def api() -> str:
 
 def configuration() -> str:
     """The page of every key of a configuration, from the schema."""
+    from seqgp.fleets.template import FleetSection
     from seqgp.io.configuration import Configuration
 
     lines = [
@@ -59,6 +60,7 @@ def configuration() -> str:
     ]
     for name, field in Configuration.model_fields.items():
         lines += _section(name, _model_of(field.annotation))
+    lines += _section("fleet", FleetSection)
     return "\n".join(lines) + "\n"
 
 

@@ -39,17 +39,18 @@ def streams(count, sampler=None, steps=STEPS):
 
 
 class Deadly(seqgp.OnlineSampler):
-    """Kills its process in the middle of some steps, each once: the step is computed, and not yet on disk."""
+    """Kills its process in the middle of some steps, each once or always: it is computed, and not yet on disk."""
 
-    def __init__(self, marks, deaths):
+    def __init__(self, marks, deaths, always=False):
         super().__init__(model(), particles=16, draws=8)
-        self._marks, self._deaths = Path(marks), deaths
+        self._marks, self._deaths, self._always = Path(marks), deaths, always
 
     def step(self, key, state, snapshot, progress=None):
         found = super().step(key, state, snapshot, progress)
         mark = self._marks / f"died at {snapshot.t}"
-        if snapshot.t in self._deaths and not mark.exists():
-            mark.write_text(str(os.getpid()))
+        if snapshot.t in self._deaths and (self._always or not mark.exists()):
+            with mark.open("a") as file:
+                file.write(f"{os.getpid()}\n")
             os.kill(os.getpid(), signal.SIGKILL)
         return found
 

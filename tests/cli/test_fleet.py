@@ -1,11 +1,14 @@
 """Fleets on the command line: a template over a table of streams or a folder of files."""
 
 import json
+import os
 
 import numpy as np
 import pytest
 
 import seqgp
+from fleet_streams import same_draws
+from seqgp.fleets.outcome import read_note
 from seqgp.fleets.template import read_fleet
 from seqgp.io.configuration import ConfigurationError
 
@@ -87,6 +90,29 @@ def test_run_status_report_and_go_on(folder, seqgp_):
     code, said, _ = seqgp_("fleet", folder / "files.toml", "--json")  # the same streams, from the folder
     assert code == 0
     assert [row["added"] for row in json.loads(said)["streams"]] == [0, 0, 0]
+
+
+def test_workers_and_scheduler(folder, seqgp_, monkeypatch):
+    """Processes of this machine, and a cluster that is there: the draws of this process, bit for bit."""
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # as here
+    (folder / "streams.csv").write_text("stream,longest\ndax,3\nftse,3\n")
+    config = folder / "fleet.toml"
+    settings = {"processes": False, "protocol": "tcp", "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, **settings) as local:
+        for place, there in {
+            "here": (),
+            "workers": ("--workers", 1),
+            "cluster": ("--scheduler", local.scheduler_address),
+        }.items():
+            config.write_text(BY_TABLE.replace('"runs"', f'"{place}"'))
+            code, said, error = seqgp_("fleet", config, *there, "--json")
+            assert (code, error) == (0, "")
+            assert [row["added"] for row in json.loads(said)["streams"]] == [3, 3]
+            workers = {read_note(folder / place, name).worker for name in ("dax", "ftse")}
+            assert len(workers) == 1
+            assert (f":{os.getpid()}" in workers.pop()) == (place != "workers")
+            assert same_draws(folder / "here", folder / place, ("dax", "ftse"))
 
 
 def test_streams_that_are_configured_alike_share_a_sampler(folder):

@@ -22,7 +22,7 @@ def build_module():
 def test_the_keys_of_a_configuration_are_current():
     made = build_module().configuration()
     assert (ROOT / "docs" / "configuration.md").read_text() == made, "run: python docs/build.py"
-    for key in ("covariates", "lengthscale", "nodes", "keep"):
+    for key in ("covariates", "lengthscale", "nodes", "keep", "streams", "files"):
         assert f"| `{key}` |" in made
 
 

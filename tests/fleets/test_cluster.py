@@ -14,6 +14,7 @@ import seqgp
 from fleet_streams import STEPS, Deadly, model, same_draws, sampler, slow_snapshots, snapshots, streams
 from seqgp.fleets import cluster as module
 from seqgp.fleets.outcome import statuses
+from seqgp.io import lock
 
 distributed = pytest.importorskip("distributed")
 COUNT = 4
@@ -32,7 +33,7 @@ def straight(tmp_path_factory):
 def client(straight):  # what it compiled, the workers load
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1", silence_logs=50
+            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1", silence_logs=50
         ) as local,
         distributed.Client(local) as client,
     ):
@@ -90,6 +91,21 @@ def test_workers_killed_in_the_middle_of_a_step_twice(client, tmp_path):
     assert same_draws(tmp_path / "undisturbed", tmp_path / "runs", ["s0"])
     assert [row.steps for row in found.rows] == [STEPS] * COUNT
     assert all(seqgp.Store(tmp_path / "runs" / name).check() == [] for name in NAMES)
+
+
+def test_a_stream_that_kills_every_worker_fails_alone(client, straight, tmp_path, monkeypatch):
+    """Those that wait on the workers which it kills are not blamed: each is tried again, alone."""
+    monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)
+    deadly = seqgp.Stream("deadly", Deadly(tmp_path, (2.0,), always=True), snapshots(0))
+    found = seqgp.fleet([deadly, *streams(COUNT)], store=tmp_path / "runs", client=client)
+    (row,) = found.failed
+    assert (row.stream, row.steps, row.step, row.t) == ("deadly", 2, 3, 1.0)
+    assert "every worker that took it up died" in row.error
+    assert len(set((tmp_path / "died at 2.0").read_text().split())) == 2  # among others, and alone
+    assert same_draws(straight, tmp_path / "runs", NAMES)
+    monkeypatch.setattr(lock, "LEASE", 0.0)  # a minute later
+    states = {one.outcome.stream: one.state for one in statuses(tmp_path / "runs")}
+    assert states == dict.fromkeys(NAMES, "done") | {"deadly": "failed"}
 
 
 def test_the_client_interrupted_and_the_fleet_started_again(client, straight, tmp_path):

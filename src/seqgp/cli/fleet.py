@@ -129,7 +129,7 @@ def _client(scheduler: str | None, workers: int | None) -> Iterator[Any]:
         from distributed import Client, LocalCluster
     with contextlib.ExitStack() as stack:
         if scheduler is None:
-            settings: dict[str, Any] = {"host": "127.0.0.1", "dashboard_address": None, "silence_logs": 50}
+            settings: dict[str, Any] = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
             local = LocalCluster(n_workers=workers, threads_per_worker=1, **settings)
             yield stack.enter_context(Client(stack.enter_context(local)))
             return

@@ -7,12 +7,13 @@ import signal
 import threading
 import time
 import traceback
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from pathlib import Path
 from typing import Any
 
-from seqgp.fleets.outcome import Outcome
+from seqgp.fleets.outcome import Outcome, write_note
 from seqgp.fleets.stream import Stream
-from seqgp.fleets.work import Orders, work
+from seqgp.fleets.work import Orders, stopped, work
 from seqgp.io.errors import StoreError
 from seqgp.models.errors import SamplerError, extra, one_line
 from seqgp.runtime import stopping
@@ -48,6 +49,8 @@ class Cluster:
         self._topic = f"seqgp-fleet-{id(self)}-{time.time_ns()}"
         self._threads, self._looked = 0, -LOOK
         self._packed: dict[int, bytes] = {}
+        self._suspects: deque[Stream] = deque()  # each was on a worker when it died, perhaps beside another
+        self._tried_alone: set[str] = set()
 
     def __enter__(self) -> Cluster:
         """Listen to the workers."""
@@ -63,7 +66,7 @@ class Cluster:
     @property
     def running(self) -> int:
         """How many streams were handed over, and are not back."""
-        return len(self._running)
+        return len(self._running) + len(self._suspects)
 
     def room(self) -> bool:
         """Whether another stream can be handed over."""
@@ -102,7 +105,14 @@ class Cluster:
         found = []
         for future in self._completed.next_batch(block=False):
             _, stream = self._running.pop(future.key)
-            found.append((stream, _outcome(stream, future)))
+            if _killed(future) and stream.name not in self._tried_alone:
+                self._suspects.append(stream)
+            else:
+                found.append((stream, _outcome(stream, future, self._orders)))
+        if self._suspects and not self._running:  # which of them it was shows when each is alone
+            stream = self._suspects.popleft()
+            self._tried_alone.add(stream.name)
+            self.submit(stream)
         return found
 
     def _others(self, worker: str) -> dict[str, Any]:
@@ -111,20 +121,29 @@ class Cluster:
         return {"workers": others, "allow_other_workers": True} if others else {}
 
 
-def _outcome(stream: Stream, future: Any) -> Outcome:
+def _killed(future: Any) -> bool:
+    """Whether workers died, as often as Dask allows, while they had the stream."""
+    return future.status == "error" and type(future.exception()).__name__ == "KilledWorker"
+
+
+def _outcome(stream: Stream, future: Any, orders: Orders) -> Outcome:
     """What a future holds: an outcome, or why there is none."""
     if future.status == "finished":
         return future.result()
-    if future.status == "cancelled":
-        return Outcome(stream.name, error="withdrawn by the scheduler; the same call goes on", step=1)
-    error = future.exception()
-    text = f"{type(error).__name__}: {one_line(error)}"
-    if type(error).__name__ == "KilledWorker":
+    if _killed(future):
         text = (
             "every worker that took it up died (out of memory, perhaps); its finished steps are kept, and the same "
             "call goes on"
         )
-    return Outcome(stream.name, error=text)
+    elif future.status == "cancelled":
+        text = "withdrawn by the scheduler; the same call goes on"
+    else:
+        error = future.exception()
+        text = f"{type(error).__name__}: {one_line(error)}"
+    outcome = stopped(Path(orders.store), stream.name, text)
+    with contextlib.suppress(StoreError):  # the table has it
+        write_note(Path(orders.store), outcome)
+    return outcome
 
 
 def work_packed(name: str, sampler: bytes, rest: bytes, orders: Orders, topic: str) -> Outcome:

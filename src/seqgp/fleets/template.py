@@ -28,7 +28,7 @@ _PLACE = re.compile(r"\{([^{}]*)\}")
 
 
 class FleetSection(Strict):
-    """Which streams there are, and where their runs are kept."""
+    """For `seqgp fleet`, in place of `[run]`: which streams there are, and where their runs are kept."""
 
     folder: str = Field(description="where the runs are kept, a folder a stream; relative to the configuration")
     streams: str | None = Field(

@@ -79,13 +79,18 @@ def _failed(root: Path, name: str, error: Exception) -> Outcome:
     ours = isinstance(error, (SeqgpError, MemoryError))
     text = one_line(error, most=1000) if isinstance(error, SeqgpError) else f"{type(error).__name__}: {one_line(error)}"
     trace = "" if ours else "".join(traceback.format_exception(error))
+    found = stopped(root, name, text)
+    return found._replace(passing=isinstance(error, PassingError), trace=trace)
+
+
+def stopped(root: Path, name: str, why: str) -> Outcome:
+    """What there is of a run that goes no further."""
     steps = len(step_files(root / name))
     try:
         found = read_run(root, name) if steps else Outcome(name)
     except SeqgpError:
         found = Outcome(name, steps)
-    passing = isinstance(error, PassingError)
-    return found._replace(error=text, step=found.steps + 1, passing=passing, trace=trace)
+    return found._replace(error=why, step=found.steps + 1)
 
 
 class _Count:
