@@ -42,7 +42,7 @@ def cholesky(matrix: Float[ArrayLike, "n n"]) -> Float[Array, "n n"]:
 @cholesky.defjvp
 def _cholesky_jvp(primals, tangents):
     (matrix,), (change,) = primals, tangents
-    root = _factor(matrix)
+    root = cholesky(matrix)  # which can be differentiated again
     symmetric = jnp.triu(change) + jnp.triu(change, 1).T
     half = linalg.triangular_solve(root, symmetric, left_side=True, lower=True)
     inner = linalg.triangular_solve(root, half, left_side=False, lower=True, transpose_a=True)
@@ -79,7 +79,7 @@ def _solve_with(transpose: bool):
     def jvp(primals, tangents):
         root, columns = primals
         root_change, columns_change = tangents
-        solution = solve(root, columns)
+        solution = differentiable(root, columns)
         lower = jnp.tril(root_change)
         pushed = (lower.T if transpose else lower) @ solution
         return solution, raw(root, columns_change - pushed)
