@@ -33,6 +33,14 @@ class Cloud(NamedTuple):
         """The effective number of particles, ``1 / Σ weights²``."""
         return float(1 / np.sum(self.weights(power) ** 2))
 
+    def distinct(self) -> float:
+        """The effective number of different particles: copies count as one.
+
+        After resampling all weights are equal, also where every particle is a copy of one that no move has changed.
+        """
+        _, group = np.unique(self.z, axis=0, return_inverse=True)
+        return float(1 / np.sum(np.bincount(group.reshape(-1), self.weights()) ** 2))
+
     def log_total(self, power: float = 1.0) -> float:
         """The log evidence of the model: the mean weight."""
         return float(logsumexp(self.log_weights(power)) - np.log(len(self.z)))

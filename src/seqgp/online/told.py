@@ -10,6 +10,7 @@ from seqgp.online.underway import Underway
 from seqgp.samplers.info import Info
 
 TOLD_ERROR = 1e-3  # of a time correlation, beyond which it is warned about
+FEW = 0.1  # of the particles effective and different, below which it is warned about
 LEAST_SHARE = 0.15  # of draws from a surrogate that are effective, below which it is warned about
 
 
@@ -44,9 +45,14 @@ def online_info(state: OnlineState, step: Underway, lost: int, ratios: Ratios | 
         extras=extras,
         log_evidence=state.log_evidence,
         log_evidence_se=float(np.sqrt(state.cloud.total_variance())),
-        effective=state.cloud.effective(),
+        effective=_effective(state),
         renewals=step.renewals,
     )
+
+
+def _effective(state: OnlineState) -> float:
+    """Without parameters in the cloud all particles are one, and exact."""
+    return state.cloud.distinct() if state.cloud.z.shape[1] else state.cloud.effective()
 
 
 def _warnings(state: OnlineState, extras: dict[str, float], y: np.ndarray) -> tuple[str, ...]:
@@ -61,6 +67,12 @@ def _warnings(state: OnlineState, extras: dict[str, float], y: np.ndarray) -> tu
     if extras["lost"]:
         particles = len(state.cloud.z)
         found.append(f"{extras['lost']} of {particles} particles were lost: the likelihood is NaN or -inf for them")
+    left, (size, inferred) = _effective(state), state.cloud.z.shape
+    if inferred and left < max(FEW * size, inferred + 1):
+        found.append(
+            f"only {left:.0f} of {size} particles are effective: the data lie far from what the priors expect (units? "
+            "an outlier?), or the parameters are too many for the cloud; widen the priors, or raise particles="
+        )
     if share < LEAST_SHARE:
         found.append(
             f"the surrogate of the likelihood is poor: {share:.0%} of draws from it are effective; compare with "

@@ -87,7 +87,8 @@ class Underway:
         if not np.isfinite(self.cloud.log_weights()).any():
             raise SamplerError(
                 f"likelihood returned NaN or -inf for all {len(before.z)} particles at t = {snapshot.t}; check the "
-                "data, the likelihood's support and the priors"
+                "data, the likelihood's support and the priors; where there is almost no noise, rows of x that repeat "
+                "make the covariance singular: merge them, or raise the noise"
             )
 
     def settle(self, forced: bool = False) -> None:

@@ -1,0 +1,44 @@
+"""What a step says of itself: a cloud that has collapsed is never passed over in silence."""
+
+import jax
+import numpy as np
+import pytest
+
+import seqgp
+import small
+from seqgp.online.cloud import Cloud
+
+X = np.random.default_rng(0).random((5, 1))
+
+
+def ended(scale: float) -> seqgp.Info:
+    """After three snapshots of data in some unit."""
+    sampler = seqgp.OnlineSampler(small.model(), particles=32, draws=20)
+    rng = np.random.default_rng(1)
+    y = [np.sin(3 * X[:, 0] + 0.3 * t) + 0.1 * rng.standard_normal(5) for t in range(3)]
+    data = [seqgp.Snapshot(float(t), X, scale * values) for t, values in enumerate(y)]
+    return seqgp.run(sampler, data, key=jax.random.key(0), progress=False, forecast=False).infos[-1]
+
+
+def test_a_collapsed_cloud_is_said():
+    """In units in which the data are 1e8 times what the priors expect, no cloud of 32 finds the posterior."""
+    assert not ended(1.0).warnings
+    info = ended(1e8)
+    assert info.effective is not None
+    assert info.effective < 4
+    assert any("particles are effective: the data lie far from what the priors expect" in w for w in info.warnings)
+
+
+def test_copies_count_as_one_particle():
+    z = np.repeat(np.arange(4.0)[:, None], 3, axis=0)
+    none = np.zeros(12)
+    cloud = Cloud(z, none, none, none, none, 0.0)
+    assert cloud.effective() == pytest.approx(12)
+    assert cloud.distinct() == pytest.approx(4)
+
+
+def test_rows_that_repeat_without_noise_are_named():
+    twice = np.concatenate([X, X])
+    sampler = seqgp.OnlineSampler(small.model(likelihood=seqgp.Gaussian(1e-9)), particles=16, draws=20)
+    with pytest.raises(seqgp.SamplerError, match="rows of x that repeat"):
+        sampler.init(jax.random.key(0), seqgp.Snapshot(0.0, twice, np.sin(twice[:, 0])))
