@@ -48,7 +48,7 @@ TORTURE ?= 20
 torture: $(VENV)/ready  ## kills, stops, bit flips, a full disk: what was tried and what held (TORTURE=1 for a short form)
 	$(BIN)/python -m experiments.torture --size $(TORTURE)
 
-calibrate: $(VENV)/ready  ## simulation-based calibration at full length, up to an hour: docs/calibration.md
+calibrate: $(VENV)/ready  ## simulation-based calibration at full length, some hours: docs/calibration.md
 	$(BIN)/python -m experiments.calibration
 
 accuracy: $(VENV)/ready  ## each carry against the exact posterior, over simulated data sets

@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from experiments import calibration
+from experiments.calibrated_likelihoods import FAMILIES
 from scipy import stats
 from scipy.special import expit
 
@@ -11,6 +13,7 @@ import seqgp
 import small
 from kept import through_store, through_toml
 from seqgp.chains.fisher import surrogate_of
+from seqgp.io.spec_likelihoods import TAKES
 from seqgp.latents.sites import Observe
 from seqgp.models.likelihoods import fill_missing
 from seqgp.samplers.checks import check_snapshot
@@ -146,6 +149,14 @@ def test_there_and_back_as_toml_and_in_a_store(name, tmp_path):
             parameters(likelihood),
         )
         assert again.likelihood.log_prob(*arguments) == likelihood.log_prob(*arguments)
+
+
+def test_every_family_is_here_and_is_calibrated():
+    """By ``make calibrate``, with each sampler that takes it."""
+    assert {type(case[0]).__name__ for case in CASES.values()} == set(TAKES)
+    assert {type(family.likelihood).__name__ for family in FAMILIES.values()} == set(TAKES)
+    of = {name.split(", ")[1] for name in calibration.likelihood_cases()}
+    assert of == set(FAMILIES)
 
 
 def test_likelihoods_have_different_fingerprints():

@@ -103,6 +103,15 @@ def test_the_sampler_has_no_key_of_the_simulation():
         assert not words(drawn_with) & words(jax.numpy.stack(sampler.keys))
 
 
+def test_a_design_has_no_data_so_they_need_not_fit():
+    """Its values of ``y`` are zeros, and a Gamma's are positive; what the context lacks is named all the same."""
+    positive = model(seqgp.Gamma(2.0))
+    found = seqgp.calibrate(positive, FromPrior(positive), 20, key=jax.random.key(0))
+    assert len(found.ranks["mean"]) == 20
+    with pytest.raises(seqgp.DataError, match="exposure 'area' is missing"):
+        seqgp.calibrate(model(seqgp.Poisson("area")), FromPrior(positive), 20, key=jax.random.key(0))
+
+
 def test_all_simulations_failing_is_an_error_that_names_the_first():
     with pytest.raises(seqgp.SamplerError, match=r"25 of 25 simulations failed.*seed \d+.*lost"):
         run(FromPrior(model(), fail=range(100)), simulations=25)

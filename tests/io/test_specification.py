@@ -46,6 +46,7 @@ LIKELIHOODS = {
 }
 MEANS = {
     "prior": dist.Normal(0.0, 3.0),
+    "whole numbers": dist.Normal(0, 2),
     "covariates": seqgp.Linear(["elevation", "wind"], weights=[PRIOR, 0.5], intercept=PRIOR),
     "season": seqgp.Linear(["elevation", seqgp.harmonics(365.25, 2)], weights=PRIOR),
 }

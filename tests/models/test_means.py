@@ -83,6 +83,33 @@ def test_what_is_wrong_with_a_covariate_is_named(context, message):
         MEAN.design(3.0, X, context)
 
 
+def test_a_covariate_that_does_not_vary_is_refused_beside_an_intercept():
+    """In a run of several snapshots and in a batch; where it varies over time, or has no intercept, it is taken."""
+    kernel = seqgp.Separable(seqgp.Matern12(1.0), seqgp.Matern12(1.0))
+
+    def model(intercept=NORMAL, weights=NORMAL):
+        return seqgp.Model(kernel, seqgp.Gaussian(0.3), seqgp.Linear(["height", "day"], weights, intercept))
+
+    def data(days, height=CONTEXT["height"]):
+        return [seqgp.Snapshot(t, X, np.zeros(5), {"height": height, "day": day}) for t, day in enumerate(days)]
+
+    message = (
+        r"covariate 'day' is 3 at all 10 data: its weight cannot be told from the intercept; leave it out, or give"
+    )
+    with pytest.raises(seqgp.DataError, match=message):
+        seqgp.run(model(), data([3.0, 3.0]))
+    with pytest.raises(seqgp.DataError, match=message):
+        seqgp.FullSampler(model()).sample(None, data([3.0, 3.0]))
+    with pytest.raises(seqgp.DataError, match="'height' is 2 at all 10 data"):
+        model().mean_function.check_varying(data([1.0, 2.0], height=2.0))
+    for fine, days in (
+        (model(), [3.0, 4.0]), (model(), [0.0, 0.0]), (model(intercept=1.0), [3.0, 3.0]),
+        (model(weights=[NORMAL, 0.5]), [3.0, 3.0]),
+    ):  # fmt: skip
+        fine.mean_function.check_varying(data(days))
+    seqgp.Model(kernel, seqgp.Gaussian(0.3), NORMAL).mean_function.check_varying(data([3.0, 3.0]))
+
+
 def test_a_function_of_the_wrong_width_is_named():
     wide = seqgp.Linear([seqgp.Feature(lambda t, x: x, name="wide")], weights=1.0)
     with pytest.raises(seqgp.DataError, match=r"'wide' returned shape \(5, 2\) at t = 0, expected \(5, 1\)"):

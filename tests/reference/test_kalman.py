@@ -50,6 +50,22 @@ def test_a_time_without_data_is_predicted():
     np.testing.assert_allclose(filtered.mean[-1] - 0.2, weight * (filtered.mean[-2] - 0.2), rtol=1e-10)
 
 
+@pytest.mark.parametrize("method", [kalman_filter, kalman_smoother])
+def test_covariates_shift_the_data(method):
+    """The level of data minus the covariates' effect, plus that effect; the evidence is the same."""
+    plain, heights = sequence(), np.random.default_rng(1).normal(size=(6, 4))
+    shifted = [s._replace(y=s.y + 0.7 * h, context={"height": h}) for s, h in zip(plain, heights)]
+    constant = model(seqgp.Matern32(0.7))
+    linear = seqgp.Model(
+        constant.kernel, constant.likelihood, seqgp.Linear(["height"], weights=0.7, intercept=0.2), constant.jitter
+    )
+    expected, found = method(constant, plain), method(linear, shifted)
+    np.testing.assert_allclose(found.mean, expected.mean + 0.7 * heights, rtol=1e-9)
+    np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-9, atol=1e-12)
+    if method is kalman_filter:
+        assert found.log_likelihood == pytest.approx(expected.log_likelihood, rel=1e-9)
+
+
 def test_what_the_filter_cannot_do_is_said():
     snapshots = sequence()
     with pytest.raises(seqgp.ModelError, match="Markov time kernel"):

@@ -103,7 +103,7 @@ def calibrate(
     if sampler.draws < DRAWS:
         raise SamplerError(f"calibrate: the sampler has draws = {sampler.draws}, but {DRAWS} are needed for the ranks")
     snapshots = default_design(model) if design is None else design
-    snapshots = check_snapshots(model, snapshots)
+    snapshots = check_snapshots(model, snapshots, design=True)
     check_sampling(model, snapshots)
     key_seeds, key_samplers = jax.random.split(key)
     seeds = np.asarray(jax.random.randint(key_seeds, (simulations,), 0, np.iinfo(np.int32).max))

@@ -37,13 +37,18 @@ class FullState(NamedTuple):
         return self.z.shape[0]
 
 
-def check_snapshots(model: Model, snapshots: Sequence[Snapshot] | Snapshot) -> tuple[Snapshot, ...]:
-    """The snapshots as a tuple: at least one, in the order of time, of the same dimension, fit for the model."""
+def check_snapshots(
+    model: Model, snapshots: Sequence[Snapshot] | Snapshot, design: bool = False
+) -> tuple[Snapshot, ...]:
+    """The snapshots as a tuple: at least one, in the order of time, of the same dimension, fit for the model.
+
+    Of a ``design`` the values of ``y`` are those of no data, and need not fit.
+    """
     found = (snapshots,) if isinstance(snapshots, Snapshot) else tuple(snapshots)
     if not found:
         raise DataError("snapshots: the list is empty, expected at least one seqgp.Snapshot")
     for snapshot in found:
-        check_snapshot(model, snapshot)
+        check_snapshot(model, snapshot, design)
     for last, snapshot in itertools.pairwise(found):
         if not snapshot.t > last.t:
             raise DataError(f"snapshots: t = {snapshot.t} is not after the last t = {last.t}")
@@ -52,6 +57,7 @@ def check_snapshots(model: Model, snapshots: Sequence[Snapshot] | Snapshot) -> t
                 f"snapshots: x at t = {snapshot.t} has {snapshot.x.shape[1]} columns, but at t = {last.t} it has "
                 f"{last.x.shape[1]}"
             )
+    model.mean_function.check_varying(found)
     return found
 
 

@@ -23,6 +23,11 @@ def configured_snapshots(configuration: Configuration, sampler: Any) -> list[Lab
     if sum(len(snapshot.x) for snapshot in snapshots) < FEWEST_ROWS:
         raise TableError(f"{file}: one row only; a latent function needs at least {FEWEST_ROWS}")
     check_table(file, sampler, snapshots)
+    if len(snapshots) > 1:
+        try:
+            sampler.model.mean_function.check_varying(snapshots)
+        except SeqgpError as error:
+            raise ConfigurationError(f"{file}: {error}") from error
     return snapshots
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,10 +79,12 @@ def run(
         forecast: whether each snapshot is predicted before it is used, and the prediction's scores noted in the info.
         configuration: with a new store, anything (JSON) to remember in its manifest.
     """
+    existing = store is not None and (store if isinstance(store, Store) else Store(store)).exists
+    if state is None and not existing:
+        _check_covariates(sampler if isinstance(sampler, Model) else sampler.model, snapshots)
     if isinstance(sampler, Model):
         first, snapshots = _peeked(snapshots)
         chosen, why = best_sampler(sampler, first)
-        existing = store is not None and (store if isinstance(store, Store) else Store(store)).exists
         key = jax.random.key(0) if key is None and not existing else key
         done = run(chosen, snapshots, key, state, callbacks, progress, keep, store, configuration, forecast)
         return done._replace(why=why)
@@ -118,6 +120,14 @@ def _stored(
     done = loop(sampler, current, key, before, [save, *called], progress, keep, ahead)
     infos = (earlier + done.infos)[-keep if keep else None :]
     return Run(done.state, infos, current.snapshot, sampler.model, store)
+
+
+def _check_covariates(model: Model, snapshots: Iterable[Snapshot]) -> None:
+    """Where several snapshots begin a run, covariates must vary over them."""
+    if not isinstance(snapshots, Sequence) or len(snapshots) < 2:
+        return
+    if all(isinstance(snapshot, Snapshot) for snapshot in snapshots):
+        model.mean_function.check_varying(snapshots)
 
 
 def _peeked(snapshots: Iterable[Snapshot]) -> tuple[Snapshot | None, Iterable[Snapshot]]:

@@ -127,6 +127,6 @@ def words_of(slot: Any) -> Any:
         return {name: _number(getattr(slot, name)) for name in ("low", "high", "loc", "scale")}
     if type(slot) is FromDistribution and type(slot.distribution).__name__ in DistributionName.__args__:
         names = slot.distribution.arg_constraints
-        values = {name: float(np.asarray(getattr(slot.distribution, name))) for name in names}
+        values = {name: np.asarray(getattr(slot.distribution, name)).item() for name in names}  # 2 stays 2, not 2.0
         return {"distribution": type(slot.distribution).__name__} | values
     raise OwnPart

@@ -21,6 +21,7 @@ from jaxtyping import Array, Float
 from seqgp.linalg.types import ArrayLike
 from seqgp.models.errors import DataError, ModelError
 from seqgp.models.priors import FromDistribution, Prior, Slot, as_entry, as_slot
+from seqgp.models.snapshot import Snapshot
 
 
 class Mean(eqx.Module):
@@ -63,6 +64,20 @@ class Mean(eqx.Module):
             found[name] = design[:, first : first + width]
             first += width
         return found
+
+    def check_varying(self, snapshots: Sequence[Snapshot]) -> None:
+        """Raise if a covariate is the same at all data, beside a constant that is inferred: only their sum is seen."""
+        slots = self.slots()
+        if not self.covariates or not isinstance(slots["mean"], Prior):
+            return
+        design = np.concatenate([self.design(one.t, one.x, one.context) for one in snapshots])
+        for name, column in list(zip(self.names, design.T))[1:]:
+            known = isinstance(slots.get(name), float)
+            if column[0] != 0 and (column == column[0]).all() and not known:
+                raise DataError(
+                    f"covariate {name.removeprefix('mean.')!r} is {column[0]:g} at all {len(column)} data: its weight "
+                    "cannot be told from the intercept; leave it out, or give intercept=0.0"
+                )
 
     def gaussian(self) -> list[tuple[float, float] | None]:
         """For each column the mean and sd of its coefficient's prior where that is Gaussian, otherwise ``None``."""

@@ -60,8 +60,8 @@ def check_together(key: Any, *trees: Any, particles: int = 0) -> None:
         )
 
 
-def check_snapshot(model: Model, snapshot: Snapshot) -> None:
-    """Raise unless model and snapshot fit each other; nothing is compiled."""
+def check_snapshot(model: Model, snapshot: Snapshot, design: bool = False) -> None:
+    """Raise unless model and snapshot fit each other; nothing is compiled. Values of ``y`` of a design may be any."""
     require_x64()  # it may have been switched off since the sampler was made
     if not isinstance(snapshot, Snapshot):
         raise DataError(f"expected a seqgp.Snapshot(t, x, y), got {type(snapshot).__name__}")
@@ -72,7 +72,7 @@ def check_snapshot(model: Model, snapshot: Snapshot) -> None:
             "NaN where it is missing"
         )
     model.mean_function.design(snapshot.t, snapshot.x, snapshot.context)
-    model.likelihood.check_data(snapshot.y, snapshot.context)
+    model.likelihood.check_data(np.full_like(snapshot.y, np.nan) if design else snapshot.y, snapshot.context)
     context = model.likelihood.context_at(snapshot.t, snapshot.context)
     try:
         distribution = cached_by_shape(_distribution_without_values, model, snapshot.x, context)
