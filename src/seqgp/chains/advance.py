@@ -5,19 +5,19 @@ Of several processes (``jax.distributed``) each has its share of the chains, and
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Key
+from jaxtyping import Float, Key, PyTree
 
 from seqgp.chains.plan import Plan
 from seqgp.linalg.factor import cholesky
 from seqgp.linalg.types import Array, ArrayLike
-from seqgp.mcmc.moves import repeated
+from seqgp.mcmc.moves import SweepInfo, repeated
 from seqgp.mcmc.target import Position, position_at
 from seqgp.mcmc.updates import Updates
 from seqgp.models.model import Model
@@ -47,7 +47,7 @@ class Recipe(NamedTuple):
     updates: Updates
 
 
-def _start(recipe: Recipe, problem: Problem, tuning: Any, first: bool, key, z, window) -> Position:
+def _start(recipe: Recipe, problem: Problem, tuning: PyTree, first: bool, key, z, window) -> Position:
     """A position to start from: the best of a few draws of the prior of the latent (and, at first, of ``z``)."""
     target = target_of(recipe.model, recipe.carry, problem).given_window(window)
     root = cholesky(target.covariance)
@@ -77,14 +77,14 @@ def _start(recipe: Recipe, problem: Problem, tuning: Any, first: bool, key, z, w
     return best
 
 
-def _rebase(recipe: Recipe, problem: Problem, tuning: Any, position: Position, window) -> Position:
+def _rebase(recipe: Recipe, problem: Problem, tuning: PyTree, position: Position, window) -> Position:
     """The same point in the chart of another tuning."""
     target = target_of(recipe.model, recipe.carry, problem).given_window(window)
     chart = recipe.updates.chart_at(target, position.z, tuning)
     return position_at(target, position.z, position.nu, chart)
 
 
-def _advance(recipe: Recipe, problem: Problem, tuning: Any, plan: Plan, key, position: Position, windows):
+def _advance(recipe: Recipe, problem: Problem, tuning: PyTree, plan: Plan, key, position: Position, windows):
     """Advance a chain by one draw per window: the draws, and what the updates cost, added up."""
     step, updates = target_of(recipe.model, recipe.carry, problem), recipe.updates
 
@@ -108,16 +108,16 @@ class Totals(eqx.Module):
     """A tree of counts as one vector: there are many of them, and each array that is handed over takes its time."""
 
     values: Float[Array, " k"]
-    structure: Any = eqx.field(static=True)
+    structure: Hashable = eqx.field(static=True)  # of the tree
 
     @classmethod
-    def of(cls, counts: Any) -> Totals:
+    def of(cls, counts: SweepInfo) -> Totals:
         """The sum of each leaf."""
         leaves, structure = jax.tree.flatten(counts)
         return cls(jnp.stack([jnp.sum(leaf).astype(float) for leaf in leaves]), structure)
 
 
-def _added_up(totals: list[Totals], plan: Plan) -> Any:
+def _added_up(totals: list[Totals], plan: Plan) -> SweepInfo:
     """The tree of the sums over all chains."""
     mine = np.concatenate([np.atleast_2d(one.values) for one in totals]).sum(axis=0)
     processes = plan.chains // _count(plan)
@@ -141,7 +141,7 @@ def log_likelihoods(chains: Chains) -> Float[np.ndarray, " chains"]:
     return gathered(mine, chains.plan.chains)
 
 
-def _members(plan: Plan) -> list[Any]:
+def _members(plan: Plan) -> list[int | slice]:
     """Which chains are run together: each alone in a thread, or all, where each device has as many of them."""
     mine = share(plan.chains)
     return [mine] if spread(_count(plan)) else list(range(mine.start, mine.stop))
@@ -153,7 +153,7 @@ def _count(plan: Plan) -> int:
     return mine.stop - mine.start
 
 
-def _ready(function: Callable, fixed: tuple, plan: Plan, inputs: tuple) -> tuple[Callable[..., Any], float]:
+def _ready(function: Callable, fixed: tuple, plan: Plan, inputs: tuple) -> tuple[Callable[..., PyTree], float]:
     """``function(*fixed, *inputs)`` compiled for the chains that are run together: what is ready takes ``*inputs``."""
     count = _count(plan)
     if not spread(count):
@@ -174,7 +174,7 @@ def start(
     recipe: Recipe,
     problem: Problem,
     plan: Plan,
-    tuning: Any,
+    tuning: PyTree,
     z: Float[ArrayLike, "chains d"],
     windows: Float[ArrayLike, "chains tau S"],
 ) -> Chains:
@@ -185,7 +185,7 @@ def start(
     return Chains(recipe, problem, plan, positions, seconds)
 
 
-def rebase(chains: Chains, tuning: Any, windows: Float[ArrayLike, "chains tau S"]) -> Chains:
+def rebase(chains: Chains, tuning: PyTree, windows: Float[ArrayLike, "chains tau S"]) -> Chains:
     """The chains where they are, with another tuning."""
     inputs = [(position, windows[which]) for position, which in zip(chains.positions, _members(chains.plan))]
     positions, seconds = _once(_rebase, (chains.recipe, chains.problem, tuning), chains.plan, inputs)
@@ -195,17 +195,17 @@ def rebase(chains: Chains, tuning: Any, windows: Float[ArrayLike, "chains tau S"
 def advance(
     key: Key[Array, ""],
     chains: Chains,
-    tuning: Any,
+    tuning: PyTree,
     windows: Float[ArrayLike, "chains n tau S"],
     progress: Callable[[int], None] | None = None,
-) -> tuple[Chains, Draws, dict[str, Any]]:
+) -> tuple[Chains, Draws, SweepInfo]:
     """One draw of every chain for each of its windows: the chains, the draws, and what each kind of update cost."""
     plan = chains.plan
     pieces = windows.shape[1] // plan.piece
     keys = jax.random.split(key, (plan.chains, pieces))
     compiling: list[float] = []
 
-    def run_members(position: Position, which: Any):
+    def run_members(position: Position, which: int | slice):
         parts, run = [], None
         for i in range(pieces):
             stopping.check()

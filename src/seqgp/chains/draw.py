@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -16,6 +16,7 @@ from seqgp.chains.exploration import StepExploration
 from seqgp.chains.plan import Budget, Plan, plan_of
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.mcmc.elliptical import SliceInfo
+from seqgp.mcmc.moves import SweepInfo
 from seqgp.mcmc.updates import Exploration, Tuned, WarmUp
 from seqgp.models.errors import SamplerError
 from seqgp.models.model import Model
@@ -29,7 +30,7 @@ class Sampled(NamedTuple):
     """The draws of a problem, and what they cost."""
 
     draws: Draws
-    counts: dict[str, Any]
+    counts: SweepInfo
     plan: Plan
     compile_seconds: float
     draw_seconds: float  # of the draws that were kept: no tuning, no warm-up

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from seqgp.chains.search import search, surrogate_at
 from seqgp.linalg.types import Array
@@ -70,7 +70,7 @@ class StepExploration:
         """The surrogate at a point."""
         return jax.tree.map(np.asarray, self._answer(_surrogate, z, sites))
 
-    def _answer(self, function, *args: np.ndarray) -> Any:
+    def _answer(self, function: Callable[..., PyTree], *args: np.ndarray) -> PyTree:
         run, seconds = compiled(function, *self._parts, *args)
         self.compile_seconds += seconds
         return run()

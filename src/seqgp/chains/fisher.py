@@ -8,13 +8,12 @@ negative eigenvalues clipped.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
 from seqgp.linalg.types import Array
+from seqgp.models.kernels import Parameters
 from seqgp.models.likelihoods import Likelihood
 from seqgp.target.observed import Observed
 
@@ -22,7 +21,7 @@ Factor = Float[Array, " S"] | Float[Array, "S r"]
 
 
 def surrogate_of(
-    likelihood: Likelihood, observed: tuple[Observed, ...], sites: Float[Array, "P S"], parameters: dict[str, Any]
+    likelihood: Likelihood, observed: tuple[Observed, ...], sites: Float[Array, "P S"], parameters: Parameters
 ) -> tuple[Factor, Float[Array, " PS"]]:
     """``(F, b)`` of ``−½ u'FF'u + b'u`` in the level at the sites of all present blocks, found at ``sites``.
 
@@ -39,7 +38,7 @@ def surrogate_of(
     return jax.scipy.linalg.block_diag(*full), slope
 
 
-def _block(likelihood: Likelihood, observed: Observed, sites: Float[Array, " S"], parameters: dict[str, Any]):
+def _block(likelihood: Likelihood, observed: Observed, sites: Float[Array, " S"], parameters: Parameters):
     if observed.sums is not None:
         curvature, slope = observed.sums.surrogate()
         return _psd_root(curvature), slope
@@ -100,7 +99,7 @@ def _psd_root(matrix: Float[Array, "S S"]) -> Float[Array, "S S"]:
 
 
 def log_precision(
-    likelihood: Likelihood, observed: tuple[Observed, ...], sites: Float[Array, "P S"], parameters: dict[str, Any]
+    likelihood: Likelihood, observed: tuple[Observed, ...], sites: Float[Array, "P S"], parameters: Parameters
 ) -> Float[Array, ""]:
     """The log of the mean precision of the data at a point: how it grows with ``z`` is what the surrogate follows."""
     total = jnp.zeros(())

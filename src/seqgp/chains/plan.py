@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from seqgp.mcmc.updates import Updates
 from seqgp.models.errors import SamplerError
@@ -33,7 +33,7 @@ class Plan(NamedTuple):
     first: bool  # the initial sample
 
 
-def budget_of(who: str, model: Any, draws: Any, chains: Any, warmup: Any, thin: Any) -> Budget:
+def budget_of(who: str, model: Model, draws: int, chains: int | None, warmup: int | None, thin: int | None) -> Budget:
     """The settings that all samplers of chains share, or an error that names the one that cannot be used."""
     require_x64()
     if not isinstance(model, Model):

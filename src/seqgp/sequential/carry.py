@@ -6,7 +6,7 @@ conditions on (``window_draws``), and how offset and root of the sites follow fr
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -34,7 +34,7 @@ class Carry(WindowPrior, Protocol):
         """The prior of the next step from the draws of the last."""
         ...
 
-    def report(self, model: Model, state: SequentialState) -> tuple[dict[str, Any], list[str]]:
+    def report(self, model: Model, state: SequentialState) -> tuple[dict[str, float], list[str]]:
         """What a person wants to know of the carry after a step: numbers, and remarks in plain words."""
         ...
 
@@ -88,7 +88,7 @@ class PaperCarry(eqx.Module):
         """``N(m_z, K_z)`` with the moments of the draws."""
         return Carried(*moments_of_z(model, state), window_moments=None)
 
-    def report(self, model: Model, state: SequentialState) -> tuple[dict[str, Any], list[str]]:
+    def report(self, model: Model, state: SequentialState) -> tuple[dict[str, float], list[str]]:
         """Nothing."""
         return {}, []
 

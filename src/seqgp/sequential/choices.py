@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from seqgp.chains.advance import Recipe
 from seqgp.chains.exploration import is_differentiable
 from seqgp.mcmc.informed import Informed
@@ -21,7 +19,7 @@ UPDATES = {"plain": Plain, "informed": Informed}
 CARRIES = {"joint": JointCarry, "level": LevelCarry, "paper": PaperCarry}
 
 
-def choose_updates(updates: Any) -> Updates | None:
+def choose_updates(updates: str | Updates) -> Updates | None:
     """The updates that a user's ``updates=`` stands for; None for ``"auto"``, which the likelihood decides."""
     if isinstance(updates, str) and updates == "auto":
         return None
@@ -49,7 +47,7 @@ def recipe_of(model: Model, carry: WindowPrior, updates: Updates | None, problem
     )
 
 
-def choose_carry(carry: Any) -> Carry:
+def choose_carry(carry: str | Carry) -> Carry:
     """The carry that a user's ``carry=`` stands for."""
     if isinstance(carry, str) and carry in CARRIES:
         return CARRIES[carry]()

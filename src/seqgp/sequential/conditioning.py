@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Key
+from jaxtyping import Float, Key, PyTree
 
 from seqgp.latents.protocol import Latent
 from seqgp.latents.sites import Observe, pad_rows, widen_window
@@ -36,7 +36,7 @@ class Conditioning(NamedTuple):
     z: Float[ArrayLike, "draws d"]
     window: Float[ArrayLike, "draws tau S"]
     columns: Mapping[str, Float[ArrayLike, "n w"]]  # of the covariates of the mean, by the names of their weights
-    context: Any  # of new data
+    context: PyTree  # of new data
 
     def draws(self, key: Key[Array, ""], model: Model) -> Float[Array, "draws n"]:
         """One draw of the level at the new inputs for each posterior draw."""
@@ -127,7 +127,7 @@ def _log_marginals(model: Model, conditioning: Conditioning, each, y, missing):
     return jax.lax.map(one, (conditioning.z, conditioning.window))
 
 
-def conditioning_of(state: SequentialState, model: Model, x: np.ndarray, t: float, context: Any) -> Conditioning:
+def conditioning_of(state: SequentialState, model: Model, x: np.ndarray, t: float, context: PyTree) -> Conditioning:
     """The window beside the sites that the representation wants for a prediction at ``x``."""
     new = state.representation.prediction_sites(x, now=t == state.t)
     n, slots = len(new.x), max(len(new.x), state.window.x.shape[1])

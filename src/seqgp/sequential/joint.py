@@ -9,7 +9,7 @@ is the Kalman filter.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -118,7 +118,7 @@ class JointCarry(eqx.Module):
         window = window_covariance(level - centre - away @ gain.T, mask, np.where(of_kernel, away, 0.0))
         return Carried(mean, covariance, WindowMoments(mean, centre, gain, window, mask))
 
-    def report(self, model: Model, state: SequentialState) -> tuple[dict[str, Any], list[str]]:
+    def report(self, model: Model, state: SequentialState) -> tuple[dict[str, float], list[str]]:
         """How far the covariance was shrunk, and whether the draws look Gaussian enough to be carried as such."""
         mask = state.window.mask.reshape(-1)
         level = np.asarray(state.window.f).reshape(state.draws, -1)[:, mask] + means_of(model, state)[:, None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from seqgp.chains.advance import Recipe
 from seqgp.chains.draw import Sampled, info_of, merge, sample, sample_first, tune
 from seqgp.chains.plan import Plan, budget_of, plan_of
 from seqgp.latents.choice import choose_latent
-from seqgp.latents.protocol import Latent
+from seqgp.latents.protocol import Latent, LatentChoice
 from seqgp.latents.sites import Observe, Window
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.mcmc.updates import Updates
@@ -60,9 +60,9 @@ class SequentialSampler:
         chains: int | None = None,
         warmup: int | None = None,
         thin: int | None = None,
-        latent: Any = "auto",
-        updates: Any = "auto",
-        carry: Any = "joint",
+        latent: str | Latent | LatentChoice = "auto",
+        updates: str | Updates = "auto",
+        carry: str | Carry = "joint",
     ):
         self._budget = budget_of("SequentialSampler", model, draws, chains, warmup, thin)
         self._latent = choose_latent(latent)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from seqgp.latents.protocol import Latent
 from seqgp.latents.sites import Window
@@ -50,7 +50,7 @@ class SequentialState(NamedTuple):
             window=self.window._replace(f=np.asarray(self.window.f)[chosen]),
         )
 
-    def predictive(self, model: Model, x: Float[np.ndarray, "n D"], t: float, context: Any = None) -> Conditioning:
+    def predictive(self, model: Model, x: Float[np.ndarray, "n D"], t: float, context: PyTree = None) -> Conditioning:
         """The level at new inputs, now or later, given the window of each draw."""
         return conditioning_of(self, model, x, t, context)
 
@@ -61,6 +61,6 @@ class SequentialState(NamedTuple):
     def beside_data(self) -> None:
         """Nothing: a step needs the state before it alone."""
 
-    def unpacked(self, kept: Callable[[int], Sequence[tuple[Snapshot, Any]]]) -> SequentialState:
+    def unpacked(self, kept: Callable[[int], Sequence[tuple[Snapshot, PyTree]]]) -> SequentialState:
         """The state as it was kept."""
         return self

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from seqgp.latents.operators import Events
 from seqgp.latents.protocol import Conditional, Root
@@ -16,7 +16,7 @@ class Carried(NamedTuple):
 
     mean: Float[ArrayLike, " d"]  # of z
     covariance: Float[ArrayLike, "d d"]
-    window_moments: Any  # what the carry knows of the window, the same for every draw; None where that is nothing
+    window_moments: PyTree  # what the carry knows of the window, the same for every draw; None where that is nothing
 
 
 class Factored(Protocol):
@@ -35,7 +35,7 @@ class WindowPrior(Protocol):
         """The number of sites that a step samples: those of the present, and of the window if it moves."""
         ...
 
-    def prior_at(self, window_moments: Any, conditional: Conditional, z: Float[Array, " d"]) -> Factored:
+    def prior_at(self, window_moments: PyTree, conditional: Conditional, z: Float[Array, " d"]) -> Factored:
         """The prior of the sites at the kernel's parameters in ``z``.
 
         Args:
@@ -47,15 +47,15 @@ class WindowPrior(Protocol):
 
     def offset(
         self,
-        window_moments: Any,
+        window_moments: PyTree,
         window: Float[Array, "tau S"],
-        prior: Any,
+        prior: PyTree,
         z: Float[Array, " d"],
         mean: Array,
     ) -> Float[Array, " n"]:
         """The prior mean of the sites, affine in ``z`` and in ``mean``; ``prior`` is what ``prior_at`` gave."""
         ...
 
-    def root(self, window_moments: Any, prior: Any) -> Root:
+    def root(self, window_moments: PyTree, prior: PyTree) -> Root:
         """The square root of the prior covariance of the sites."""
         ...

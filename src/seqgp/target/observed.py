@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, PyTree
 
 from seqgp.latents.sites import Observe, pad_rows
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.models.errors import ModelError
+from seqgp.models.kernels import Parameters
 from seqgp.models.likelihoods import Likelihood, Plane, Sums, fill_missing
 from seqgp.models.means import covariate_effect
 from seqgp.models.model import Model
@@ -25,11 +26,11 @@ class Observed(NamedTuple):
     observe: Observe
     y: Float[ArrayLike, "*data"]
     missing: Bool[ArrayLike, "*data"]
-    context: Any
+    context: PyTree
     sums: Sums | None  # sufficient statistics, which then take the place of the data
     columns: Mapping[str, Float[ArrayLike, "N w"]]  # of the covariates of the mean, by the names of their weights
 
-    def level(self, sites: Float[Array, " S"], parameters: dict[str, Any]) -> Float[Array, " N"]:
+    def level(self, sites: Float[Array, " S"], parameters: Parameters) -> Float[Array, " N"]:
         """``f + mean`` at the data."""
         return self.observe(sites) + parameters["mean"] + covariate_effect(self.columns, parameters)
 
@@ -39,7 +40,7 @@ class Observed(NamedTuple):
         return values if index is None else jnp.zeros((sites, values.shape[1])).at[index].set(values)
 
     def log_likelihood(
-        self, likelihood: Likelihood, sites: Float[Array, " S"], parameters: dict[str, Any]
+        self, likelihood: Likelihood, sites: Float[Array, " S"], parameters: Parameters
     ) -> Float[Array, ""]:
         """The log density of the data given the latent at the sites."""
         if self.sums is not None:
@@ -52,7 +53,7 @@ class Observed(NamedTuple):
         likelihood: Likelihood,
         middle: Float[Array, " S"],
         columns: Float[Array, "S k"],
-        parameters: dict[str, Any],
+        parameters: Parameters,
     ) -> Plane:
         """The log likelihood on a plane of a span: ``(u, v)`` to a function of ``(c, s)``.
 

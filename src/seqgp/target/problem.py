@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, PyTree
 
 from seqgp.latents.protocol import Latent, Root
 from seqgp.linalg.types import Array, ArrayLike
@@ -50,7 +50,7 @@ class StepTarget(NamedTuple):
     model: Model
     carry: WindowPrior
     problem: Problem
-    geometry: Any
+    geometry: PyTree  # of the sites, as the representation made it
     kernel_block: Block | None
     mean_block: Block | None
     likelihood_block: Block | None
