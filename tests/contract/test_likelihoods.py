@@ -12,11 +12,14 @@ from scipy.special import expit
 import seqgp
 import small
 from kept import through_store, through_toml
+from seqgp.chains.exploration import is_differentiable
 from seqgp.chains.fisher import surrogate_of
+from seqgp.full.stacked import stacked_problem
 from seqgp.io.spec_likelihoods import TAKES
 from seqgp.latents.sites import Observe
 from seqgp.models.likelihoods import fill_missing
 from seqgp.samplers.checks import check_snapshot
+from seqgp.sequential.carry import PaperCarry
 from seqgp.target.observed import observed_from
 
 F = np.array([0.3, -0.5, 1.2, 0.1])
@@ -133,6 +136,13 @@ def test_the_curvature_is_finite_and_positive(name):
     assert np.isfinite(slope).all()
     assert (np.asarray(factor)[[0, 1, 3]] > 0).all()
     assert factor[2] == 0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_samplers_can_differentiate_it(name):
+    """With the context traced, as they see it."""
+    of = model(CASES[name][0])
+    assert is_differentiable(of, PaperCarry(), stacked_problem(of, [snapshot(name, (2,))])[0])
 
 
 @pytest.mark.parametrize("name", CASES)

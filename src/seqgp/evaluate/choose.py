@@ -11,7 +11,7 @@ from seqgp.online.sampler import OnlineSampler
 from seqgp.samplers.protocol import Sampler
 from seqgp.sequential.sampler import SequentialSampler
 
-MOST = 12  # parameters of a cloud: beyond, a few hundred points fill no space
+MOST = 20  # parameters of a cloud: beyond, a few hundred points fill no space
 
 
 class Choice(NamedTuple):

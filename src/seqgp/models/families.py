@@ -100,7 +100,9 @@ class Bernoulli(Likelihood):
 
 
 def _binomial(f, context, *, trials: Amount):
-    return dist.Binomial(total_count=jnp.asarray(amount_of(trials, context)).astype(int), logits=f)
+    # The data have been checked; NumPyro would ask for the values of trials, which are traced.
+    total = jnp.asarray(amount_of(trials, context)).astype(int)
+    return dist.Binomial(total_count=total, logits=f, validate_args=False)
 
 
 class Binomial(Likelihood):
