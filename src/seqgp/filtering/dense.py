@@ -14,14 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from seqgp.filtering.observation import LevelGaussian, Observation, Places
-from seqgp.filtering.system import System, Transition
+from seqgp.filtering.move import moved, moved_covariance
+from seqgp.filtering.observation import LevelGaussian, Observation, Places, Where, padded
+from seqgp.filtering.system import System
 from seqgp.filtering.update import approximate_update, gaussian_update
-from seqgp.linalg.factor import cholesky, eigenvectors, solve_lower
+from seqgp.latents.sites import round_size
+from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.models.kernels import Parameters
 
-BY_BLOCKS = 3  # components of a state up to which its covariance moves block by block
+SMALL = 64  # components up to which the states of all particles are filtered at once
 
 
 class DenseState(NamedTuple):
@@ -47,6 +49,11 @@ class DenseFilter(eqx.Module):
     mask: Bool[ArrayLike, " M"]
 
     @property
+    def name(self) -> str:
+        """In a word, for people."""
+        return "dense"
+
+    @property
     def sites(self) -> int:
         """The number of sites."""
         return self.x.shape[0]
@@ -55,6 +62,22 @@ class DenseFilter(eqx.Module):
     def fields(self) -> int:
         """The length of the state without coefficients of the mean."""
         return self.system.order * self.sites
+
+    def takes(self, sites: int, complete: bool) -> bool:
+        """Whether it has so many sites: data may be missing."""
+        return sites <= int(np.sum(self.mask))
+
+    def sized(self, observation: Observation) -> Observation:
+        """Padded to the number of sites; data that a surrogate stands for are as many as they are."""
+        return observation if observation.line is not None else padded(observation, max(len(observation.y), self.sites))
+
+    def padded_size(self, n: int) -> int:
+        """One of a few sizes."""
+        return round_size(n)
+
+    def together(self, where: Where | None = None) -> bool:
+        """Whether state and points asked about are few."""
+        return self.fields + (0 if where is None else len(where.columns)) <= SMALL
 
     def environment(self, z: Float[Array, " d"]) -> DenseEnvironment:
         """Once for each value of the parameters."""
@@ -79,42 +102,8 @@ class DenseFilter(eqx.Module):
     def predict(self, environment: DenseEnvironment, state: DenseState, dt: Float[ArrayLike, ""]) -> DenseState:
         """The state a time ``dt`` later."""
         transition = self.system.transition(environment.parameters, dt)
-        mean = self._moved(transition.move, state.mean[:, None])[:, 0]
-        moved = self._moved_by_blocks if self.system.order <= BY_BLOCKS else self._moved_at_once
-        return DenseState(mean, moved(transition, environment.space, state.covariance))
-
-    def _moved_by_blocks(self, transition: Transition, space, covariance: Float[Array, "n n"]) -> Float[Array, "n n"]:
-        """``A C A' + Q`` one pair of components after the other: sums of a few blocks, which one pass computes."""
-        move, m, fields = transition.move, self.sites, self.fields
-        orders = range(self.system.order)
-        old = [[covariance[a * m : (a + 1) * m, b * m : (b + 1) * m] for b in orders] for a in orders]
-        added, start = {}, 0
-        for noise, kernel in zip(transition.noise, space):
-            own = range(noise.shape[0])
-            added |= {(start + a, start + b): noise[a, b] * kernel for a in own for b in own}
-            start += noise.shape[0]
-
-        def block(a, b):
-            sums = (move[a, c] * move[b, d] * old[c][d] for c in orders for d in orders)
-            return sum(sums, start=added.get((a, b), 0.0))
-
-        rows = [[block(a, b) for b in orders] for a in orders]
-        if len(covariance) > fields:  # coefficients of the mean: they stay, and so move beside the fields
-            side = self._moved(move, covariance[:, fields:])
-            parts = [side[a * m : (a + 1) * m] for a in orders]
-            rows = [[*row, part] for row, part in zip(rows, parts)] + [[*(part.T for part in parts), side[fields:]]]
-        return jnp.block(rows)
-
-    def _moved_at_once(self, transition: Transition, space, covariance: Float[Array, "n n"]) -> Float[Array, "n n"]:
-        """The same for states of many components, by products with ``A`` from both sides."""
-        covariance = self._moved(transition.move, self._moved(transition.move, covariance).T)
-        start = 0
-        for noise, kernel in zip(transition.noise, space):
-            block = jnp.kron(noise, kernel)
-            end = start + block.shape[0]
-            covariance = covariance.at[start:end, start:end].add(block)
-            start = end
-        return covariance
+        mean = moved(transition.move, state.mean[:, None], self.sites)[:, 0]
+        return DenseState(mean, moved_covariance(transition, environment.space, state.covariance))
 
     def absorb(
         self, environment: DenseEnvironment, state: DenseState, observation: Observation
@@ -148,6 +137,31 @@ class DenseFilter(eqx.Module):
         half = jax.lax.optimization_barrier(solve_lower(update.root, update.scale[:, None] * cross.T).T)
         mean = state.mean + cross @ update.slope
         return DenseState(mean, state.covariance - half @ half.T), update.log_evidence
+
+    def as_dense(
+        self, environment: DenseEnvironment, state: DenseState
+    ) -> tuple[DenseFilter, DenseEnvironment, DenseState]:
+        """As it is."""
+        return self, environment, state
+
+    def level(self, environment: DenseEnvironment, state: DenseState, where: Where) -> LevelGaussian:
+        """Coefficients of the mean, and the level at inputs, from the last snapshot on."""
+        state = self.predict(environment, state, where.dt)
+        design = self.system.design(where.columns)
+        offset = self.system.offset(environment.parameters, where.columns)
+        if where.places is None:
+            return self.at_inputs(environment, state, where.x, design, offset)
+        return self.at_places(environment, state, where.places, design, offset)
+
+    def draw_levels(self, environment: DenseEnvironment, state: DenseState, where: Where, real, white) -> Array:
+        """Draws of both, from standard normal numbers; where they are not ``real`` but padding, any numbers."""
+        return self.level(environment, state, where).draws(real, white)
+
+    def draw_levels_given(
+        self, environment: DenseEnvironment, state: DenseState, where: Where, coefficients, white
+    ) -> Array:
+        """Draws of the level, given the coefficients of the mean."""
+        return self.level(environment, state, where).draws_given(coefficients, white)
 
     def at_places(
         self,
@@ -184,14 +198,9 @@ class DenseFilter(eqx.Module):
         coefficients = rows[:, self.fields :]
         return jnp.concatenate([coefficients, places.of(self._latent(h, rows)) + coefficients @ design.T], axis=1)
 
-    def _moved(self, move: Float[Array, "p p"], rows: Float[Array, "n k"]) -> Float[Array, "n k"]:
-        """``A`` applied to the fields of each column; coefficients stay."""
-        fields = move @ rows[: self.fields].reshape(self.system.order, -1)
-        return jnp.concatenate([fields.reshape(self.fields, -1), rows[self.fields :]])
-
     def moved_rows(self, environment: DenseEnvironment, rows: Float[Array, "n k"], dt: Float[ArrayLike, ""]) -> Array:
         """Each column, a state, as it moves in a time ``dt`` without noise."""
-        return self._moved(self.system.transition(environment.parameters, dt).move, rows)
+        return moved(self.system.transition(environment.parameters, dt).move, rows, self.sites)
 
     def shown(self, environment: DenseEnvironment, states: Float[Array, "k n"]) -> Float[Array, "k M+q"]:
         """The latent at the points that data see (sites, or knots), and the coefficients of the mean."""
@@ -260,22 +269,3 @@ def _weighted(weights: Float[Array, " p"], parts: list[Array]) -> Array:
     for weight, part in zip(weights[1:], parts[1:], strict=True):
         total = total + weight * part
     return total
-
-
-class ModalFilter(DenseFilter):
-    """The filter on knots, in the coordinates of the leading eigenvectors of the space kernel there."""
-
-    knots: Float[ArrayLike, "K D"]
-
-    def __init__(self, system: System, knots: Float[ArrayLike, "K D"], modes: int):
-        self.system, self.knots = system, knots
-        self.x, self.mask = np.zeros((modes, knots.shape[1])), np.ones(modes, bool)
-
-    def environment_at(self, parameters: Parameters) -> DenseEnvironment:
-        """Eigenvectors of the space kernel; those of the first term serve all terms."""
-        knots = jnp.asarray(self.knots)
-        spaces = self.system.space(parameters, self.system.distances(knots, knots), same=True)
-        values, vectors = eigenvectors(spaces[0])
-        basis = vectors[:, -self.sites :]
-        rotated = [jnp.diag(values[-self.sites :])] + [basis.T @ space @ basis for space in spaces[1:]]
-        return DenseEnvironment(parameters, tuple(rotated), basis)

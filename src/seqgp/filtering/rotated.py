@@ -11,12 +11,13 @@ import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from seqgp.filtering.dense import DenseEnvironment, DenseFilter, DenseState
-from seqgp.filtering.observation import Observation
+from seqgp.filtering.observation import LevelGaussian, Observation, Places, Where
 from seqgp.filtering.system import System
 from seqgp.linalg.factor import cholesky, eigenvectors, solve_lower
 from seqgp.linalg.types import Array, ArrayLike
@@ -49,9 +50,40 @@ class RotatedFilter(eqx.Module):
     axes: tuple[Float[ArrayLike, " m"], ...] | None
 
     @property
+    def name(self) -> str:
+        """In a word, for people."""
+        return "rotated"
+
+    @property
     def sites(self) -> int:
         """The number of sites."""
         return self.x.shape[0]
+
+    def takes(self, sites: int, complete: bool) -> bool:
+        """Whether the sites stay, and all are seen."""
+        return complete and sites == self.sites
+
+    def sized(self, observation: Observation) -> Observation:
+        """In the order of the sites."""
+        order = np.argsort(np.asarray(observation.places.index))
+        return observation._replace(
+            places=Places(index=np.arange(len(order))),
+            y=observation.y[order],
+            design=observation.design[order],
+            columns=observation.columns[order],
+        )
+
+    def padded_size(self, n: int) -> int:
+        """As many as there are: complete data have one size."""
+        return n
+
+    def together(self, where: Where | None = None) -> bool:
+        """Always at the sites; elsewhere covariances are written out."""
+        return where is None or where.at_sites or self._dense.together(where)
+
+    @property
+    def _dense(self) -> DenseFilter:
+        return DenseFilter(self.system, self.x, np.ones(self.sites, bool))
 
     def environment(self, z: Float[Array, " d"]) -> RotatedEnvironment:
         """Once for each value of the parameters: eigenvectors of the space kernel."""
@@ -144,6 +176,46 @@ class RotatedFilter(eqx.Module):
         centre = h @ (state.mean - jnp.einsum("q,qpm->pm", coefficients, state.response))
         sd = jnp.sqrt(jnp.maximum(jnp.einsum("a,abm,b->m", h, state.covariance, h), 0.0))
         return self.rotate_back(environment, centre + sd * white)
+
+    def level(self, environment: RotatedEnvironment, state: RotatedState, where: Where) -> LevelGaussian:
+        """Coefficients of the mean, and the level at inputs, from the last snapshot on."""
+        return self._dense.level(*self.to_dense(self._dense, environment, state), where)
+
+    def draw_levels(self, environment: RotatedEnvironment, state: RotatedState, where: Where, real, white) -> Array:
+        """Draws of coefficients and level at the last snapshot's inputs, mode by mode."""
+        design, q = self.system.design(where.columns), len(self.system.in_state)
+        offset = self.system.offset(environment.parameters, where.columns)
+        index = where.places.index  # type: ignore[union-attr]
+
+        def draw(white):
+            at_sites = jnp.zeros(self.sites).at[index].set(white[q:])
+            coefficients, latent = self.draw(environment, state, jnp.concatenate([white[:q], at_sites]))
+            return jnp.concatenate([coefficients, latent[index] + design @ coefficients + offset])
+
+        return jax.vmap(draw)(white)
+
+    def draw_levels_given(
+        self, environment: RotatedEnvironment, state: RotatedState, where: Where, coefficients, white
+    ) -> Array:
+        """Draws of the level, given the coefficients of the mean: mode by mode at the sites."""
+        if not where.at_sites:
+            return self.level(environment, state, where).draws_given(coefficients, white)
+        state = self.predict(environment, state, where.dt)
+        design = self.system.design(where.columns)
+        offset = self.system.offset(environment.parameters, where.columns)
+        index = where.places.index  # type: ignore[union-attr]
+
+        def draw(known, white):
+            at_sites = jnp.zeros(self.sites).at[index].set(white)
+            return self.draw_given(environment, state, known, at_sites)[index] + design @ known + offset
+
+        return jax.vmap(draw)(coefficients, white)
+
+    def as_dense(
+        self, environment: RotatedEnvironment, state: RotatedState
+    ) -> tuple[DenseFilter, DenseEnvironment, DenseState]:
+        """The same with the covariance of the state written out."""
+        return self._dense, *self.to_dense(self._dense, environment, state)
 
     def to_dense(
         self, dense: DenseFilter, environment: RotatedEnvironment, state: RotatedState

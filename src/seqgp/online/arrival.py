@@ -17,6 +17,8 @@ from jaxtyping import Float, Int
 from scipy.special import logsumexp
 
 from seqgp.filtering.linearised import Linearisation, SolverData, linearise, log_likelihood
+from seqgp.filtering.observation import Where
+from seqgp.filtering.protocol import Filter
 from seqgp.filtering.system import System
 from seqgp.models.likelihoods import fill_missing
 from seqgp.models.snapshot import Snapshot
@@ -24,7 +26,6 @@ from seqgp.online.bank import Bank, Spent, advanced, born, filter_of, group_boun
 from seqgp.online.cloud import Cloud
 from seqgp.online.history import SiteLayout, Timeline, all_known, begin, first_filter, places_of
 from seqgp.online.memory import CloudQuadratic
-from seqgp.online.predictive import Where, level_gaussian, level_root
 from seqgp.online.state import Live
 from seqgp.online.surrogate import SnapshotSurrogate
 from seqgp.runtime.engine import compiled, in_threads
@@ -198,25 +199,25 @@ def _where(system: System, layout: SiteLayout, snapshot: Snapshot, dt: float) ->
     return Where(snapshot.x, places, columns, np.asarray(dt, float))
 
 
-def _line_at_start(filter, where: Where, data: SolverData, z, white) -> Linearisation:
+def _line_at_start(filter: Filter, where: Where, data: SolverData, z, white) -> Linearisation:
     environment = filter.environment(z)
     return _line(filter, where, data, environment, filter.start(environment), white)
 
 
-def _line(filter, where: Where, data: SolverData, environment, state, white) -> Linearisation:
-    gaussian, parameters = level_gaussian(filter, where, environment, state)
+def _line(filter: Filter, where: Where, data: SolverData, environment, state, white) -> Linearisation:
+    gaussian, parameters = filter.level(environment, state, where), environment.parameters
     q = gaussian.mean.shape[0] - white.shape[1]
     likelihood = filter.system.model.likelihood
     return linearise(likelihood, data, parameters, gaussian.mean[q:], gaussian.covariance[q:, q:], white)
 
 
-def _ratios(filter, where: Where, data: SolverData, line: Linearisation, environments, states, white):
+def _ratios(filter: Filter, where: Where, data: SolverData, line: Linearisation, environments, states, white):
     likelihood = filter.system.model.likelihood
 
     def one(inputs):
         environment, state, white = inputs
-        gaussian, parameters = level_gaussian(filter, where, environment, state)
-        drawn = gaussian.mean[None, :] + white @ level_root(gaussian.covariance).T
+        gaussian, parameters = filter.level(environment, state, where), environment.parameters
+        drawn = gaussian.mean[None, :] + white @ gaussian.root().T
         q = gaussian.mean.shape[0] - where.columns.shape[0]
 
         def log_ratio(level):

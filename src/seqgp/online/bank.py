@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import Float
 
 from seqgp.filtering.dense import DenseFilter
-from seqgp.filtering.observation import Observation, stacked
-from seqgp.filtering.rotated import RotatedFilter
+from seqgp.filtering.observation import Observation, Where, stacked
+from seqgp.filtering.protocol import Filter
 from seqgp.online.history import Segment, Timeline
 from seqgp.runtime.devices import on_each, placed, spread
 from seqgp.runtime.engine import compiled, cores, in_threads
@@ -25,9 +25,6 @@ from seqgp.runtime.processes import gathered, share
 
 CHUNK = 16  # snapshots per call where many are run through
 LANES = 16  # groups are of whole bundles: what a processor computes at once must not depend on their number
-SMALL = 64  # states up to this length are filtered for all particles at once
-
-Filter = DenseFilter | RotatedFilter
 
 
 class Bank(NamedTuple):
@@ -119,24 +116,24 @@ def _sizes(bank: Bank) -> list[int]:
     return [len(jax.tree.leaves(state)[0]) for _, state in bank.groups]
 
 
-def over_particles(filter: Filter, function: Callable) -> Callable:
+def over_particles(filter: Filter, function: Callable, where: Where | None = None) -> Callable:
     """A function of one particle for many: all at once where they are small, else one after the other."""
-    small = isinstance(filter, RotatedFilter) or filter.fields <= SMALL
+    small = filter.together(where)
     many = jax.vmap(function) if small else lambda *args: jax.lax.map(lambda one: function(*one), args)
     return lambda *args: on_each(many, len(jax.tree.leaves(args)[0]))(*args)
 
 
 def _begin(filter: Filter, z):
     def one(z):
-        environment: Any = filter.environment(z)
+        environment = filter.environment(z)
         return environment, filter.start(environment)
 
     return over_particles(filter, one)(z)
 
 
 def _run(filter: Filter, observations: Observation, environments, states):
-    def one(environment: Any, state: Any):
-        def body(state: Any, observation):
+    def one(environment, state):
+        def body(state, observation):
             state = filter.predict(environment, state, observation.dt)
             return filter.absorb(environment, state, observation)
 
@@ -145,14 +142,9 @@ def _run(filter: Filter, observations: Observation, environments, states):
     return over_particles(filter, one)(environments, states)
 
 
-def _convert(before: Filter, after: Filter, environments, states):
+def _convert(before: Filter, after: DenseFilter, environments, states):
     def one(environment, state):
-        dense = before
-        if isinstance(before, RotatedFilter):
-            dense = DenseFilter(before.system, before.x, np.ones(before.sites, bool))
-            environment, state = before.to_dense(dense, environment, state)
-        assert isinstance(dense, DenseFilter)
-        assert isinstance(after, DenseFilter)
+        dense, environment, state = before.as_dense(environment, state)
         return dense.extended(after, environment, state)  # exact, for stations that join as well
 
     return over_particles(after, one)(environments, states)

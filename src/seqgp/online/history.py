@@ -12,14 +12,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from seqgp.filtering.dense import DenseFilter, ModalFilter
-from seqgp.filtering.observation import Observation, Places, padded, reduced
+from seqgp.filtering.dense import DenseFilter
+from seqgp.filtering.modal import ModalFilter
+from seqgp.filtering.observation import Observation, Places, reduced
+from seqgp.filtering.protocol import Filter
 from seqgp.filtering.rotated import RotatedFilter
 from seqgp.filtering.system import System
 from seqgp.latents.dense import Dense
 from seqgp.latents.grid import Grid
 from seqgp.latents.knots import KnotGrid, Knots
-from seqgp.latents.sites import round_size
 from seqgp.models.errors import DataError, SamplerError
 from seqgp.models.kernels import Matern52, RationalQuadratic, SquaredExponential
 from seqgp.models.likelihoods import fill_missing
@@ -37,7 +38,7 @@ ENOUGH = 1e-5  # of the prior variance may be left out by the modes of knots
 class Segment(NamedTuple):
     """Snapshots with one filter."""
 
-    filter: DenseFilter | RotatedFilter
+    filter: Filter
     first: int  # how many snapshots came before
     observations: tuple[Observation, ...]
 
@@ -70,14 +71,9 @@ class Timeline(NamedTuple):
     rebuilt: bool  # whether the last snapshot changed how all before are laid out
 
     @property
-    def filter(self) -> DenseFilter | RotatedFilter:
+    def filter(self) -> Filter:
         """The filter of the last snapshot."""
         return self.segments[-1].filter
-
-    @property
-    def path(self) -> str:
-        """Which filter is in use, in a word."""
-        return {RotatedFilter: "rotated", ModalFilter: "modes of knots"}.get(type(self.filter), "dense")
 
     def with_snapshot(self, snapshot: Snapshot, surrogate: SnapshotSurrogate | None = None) -> Timeline:
         """With one more snapshot."""
@@ -139,9 +135,7 @@ def laid_out(system: System, latent: Any, snapshots: Any, surrogates: Any) -> Ti
 def first_filter(system: System, latent: Any, x: np.ndarray) -> tuple[SiteLayout, DenseFilter]:
     """Where the latent of a first snapshot lives, and a filter of it that has seen nothing."""
     layout = _first_layout(system, latent, x)
-    filter = _filter_for(system, layout, rotated=False, last=None)
-    assert isinstance(filter, DenseFilter)
-    return layout, filter
+    return layout, dense_filter(system, layout, len(layout.x))
 
 
 def _first_layout(system: System, latent: Any, x: np.ndarray) -> SiteLayout:
@@ -181,7 +175,7 @@ def _appended(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogat
     rotated = layout.knots is None and len(system.states) == 1 and _one_noise_level(system, snapshot)
     rotated = rotated and _complete(layout, observation)
     segments = history.segments
-    if segments and _serves(segments[-1].filter, layout, rotated):
+    if segments and segments[-1].filter.takes(len(layout.x), rotated):
         kept = segments[-1]
         filter, before = kept.filter, kept.observations
         segments = segments[:-1]
@@ -190,7 +184,7 @@ def _appended(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogat
         last = segments[-1].filter if segments else None
         filter, before = _filter_for(system, layout, rotated and last is None, last), ()
         first = len(history.snapshots)
-    segment = Segment(filter, first, (*before, _sized(filter, observation)))
+    segment = Segment(filter, first, (*before, filter.sized(observation)))
     return history._replace(
         segments=(*segments, segment),
         snapshots=(*history.snapshots, snapshot),
@@ -198,24 +192,21 @@ def _appended(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogat
     )
 
 
-def _serves(filter: DenseFilter | RotatedFilter, layout: SiteLayout, rotated: bool) -> bool:
-    """Whether a filter can take the snapshot as well."""
-    if isinstance(filter, RotatedFilter):
-        return rotated and len(layout.x) == filter.sites
-    return isinstance(filter, ModalFilter) or len(layout.x) <= int(np.sum(filter.mask))
-
-
-def _filter_for(system: System, layout: SiteLayout, rotated: bool, last: Any) -> DenseFilter | RotatedFilter:
+def dense_filter(system: System, layout: SiteLayout, size: int) -> DenseFilter:
+    """The filter of any data, missing ones too: on the sites, padded to a number of them, or on knots."""
     if layout.knots is not None:
-        points = layout.knots.points
-        return ModalFilter(system, points, _modes(system, points))
-    if rotated:
+        return ModalFilter(system, layout.knots.points, _modes(system, layout.knots.points))
+    count = len(layout.x)
+    x = np.concatenate([layout.x, np.repeat(layout.x[-1:], size - count, axis=0)])
+    return DenseFilter(system, x, np.arange(size) < count)
+
+
+def _filter_for(system: System, layout: SiteLayout, rotated: bool, last: Filter | None) -> Filter:
+    if rotated and layout.knots is None:
         return RotatedFilter(system, layout.x, layout.axes)
     count = len(layout.x)
     # Room for stations to come, once some have: each growth is a compilation.
-    size = count if last is None or last.sites == count else -(-count // 8) * 8
-    x = np.concatenate([layout.x, np.repeat(layout.x[-1:], size - count, axis=0)])
-    return DenseFilter(system, x, np.arange(size) < count)
+    return dense_filter(system, layout, count if last is None or last.sites == count else -(-count // 8) * 8)
 
 
 def _modes(system: System, knots: np.ndarray) -> int:
@@ -260,24 +251,6 @@ def places_of(layout: SiteLayout, x: np.ndarray) -> Places:
 def all_known(layout: SiteLayout, x: np.ndarray) -> bool:
     """Whether inputs have places among the sites."""
     return layout.knots is not None or not len(_new_rows(layout.x, x))
-
-
-def _sized(filter: DenseFilter | RotatedFilter, observation: Observation) -> Observation:
-    """Padded, so that snapshots of changing size share one compilation; in the order of the sites if all are seen."""
-    if isinstance(filter, RotatedFilter):
-        order = np.argsort(np.asarray(observation.places.index))
-        return observation._replace(
-            places=Places(index=np.arange(len(order))),
-            y=observation.y[order],
-            design=observation.design[order],
-            columns=observation.columns[order],
-        )
-    n = len(observation.y)
-    if observation.line is not None:  # the data are no more than what the likelihood says
-        return observation
-    if isinstance(filter, ModalFilter):
-        return padded(observation, round_size(n))
-    return padded(observation, max(n, filter.sites))
 
 
 def _one_noise_level(system: System, snapshot: Snapshot) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -77,7 +76,6 @@ class Mixture(NamedTuple):
 def _uniform(rng: np.random.Generator, d: int, count: int) -> np.ndarray:
     from scipy.stats import qmc  # half a second to import: only where points are made
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # numbers of points that are no power of two balance less well
-        points = qmc.Sobol(d, scramble=True, rng=rng).random(count)
+    # The first of a power of two: the same points, and no warning of SciPy's that other numbers balance less well.
+    points = qmc.Sobol(d, scramble=True, rng=rng).random_base2(max(count - 1, 0).bit_length())[:count]
     return np.clip(points, 1e-12, 1 - 1e-12)

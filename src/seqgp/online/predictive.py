@@ -9,30 +9,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int, Key
 
-from seqgp.filtering.dense import DenseFilter
-from seqgp.filtering.observation import LevelGaussian
-from seqgp.filtering.rotated import RotatedFilter
-from seqgp.filtering.system import System
-from seqgp.latents.sites import pad_rows, round_size
+from seqgp.filtering.observation import Where
+from seqgp.filtering.protocol import Filter
+from seqgp.latents.sites import pad_rows
 from seqgp.linalg.factor import cholesky, solve_lower
-from seqgp.linalg.types import Array, ArrayLike
+from seqgp.linalg.types import Array
 from seqgp.models.likelihoods import fill_missing
 from seqgp.models.model import Model
 from seqgp.online.bank import Bank, group_bounds, over_particles, particle_count
 from seqgp.online.history import Timeline, all_known, places_of
 from seqgp.runtime.engine import compiled, in_threads
 from seqgp.runtime.processes import gathered
-
-ROUNDING = 1e-10  # of the mean variance, on the diagonal of a covariance that is drawn from
-
-
-class Where(NamedTuple):
-    """Inputs as the filters see them: places among their sites, or points anywhere."""
-
-    x: Float[np.ndarray, "n D"]
-    places: Any  # Places; None where the inputs are new
-    columns: Float[ArrayLike, "n Q"]  # of the mean
-    dt: Float[np.ndarray, ""]  # after the last snapshot
 
 
 class CloudPredictive(NamedTuple):
@@ -96,8 +83,7 @@ def draws_at_data(
     """
     snapshot, q = history.snapshots[-1], len(history.system.in_state)
     n = len(snapshot.x)
-    # Snapshots of changing size share a compilation; those of the rotated filter have one size.
-    size = n if isinstance(history.filter, RotatedFilter) else round_size(n)
+    size = history.filter.padded_size(n)
     context = jax.tree.map(lambda leaf: pad_rows(np.asarray(leaf), n, size), snapshot.context)
     x = pad_rows(snapshot.x, n, size)
     where = Where(x[:0], places_of(history.layout, x), history.system.columns(snapshot.t, x, context), np.zeros(()))
@@ -138,103 +124,32 @@ class _Slots:
         return whole[self._particle, self._slot]
 
 
-def level_gaussian(filter: DenseFilter | RotatedFilter, where: Where, environment, state) -> tuple[LevelGaussian, Any]:
-    """Coefficients and level of one particle, and its parameters."""
-    system: System = filter.system
-    dense = filter
-    if isinstance(filter, RotatedFilter):
-        dense = DenseFilter(system, filter.x, np.ones(filter.sites, bool))
-        environment, state = filter.to_dense(dense, environment, state)
-    assert isinstance(dense, DenseFilter)
-    state = dense.predict(environment, state, where.dt)
-    design, offset = system.design(where.columns), system.offset(environment.parameters, where.columns)
-    if where.places is not None:
-        found = dense.at_places(environment, state, where.places, design, offset)
-    else:
-        found = dense.at_inputs(environment, state, where.x, design, offset)
-    return found, environment.parameters
-
-
-def level_root(covariance):
-    """A root of a covariance that may be singular up to rounding."""
-    return cholesky(covariance + ROUNDING * jnp.mean(jnp.diagonal(covariance)) * jnp.eye(covariance.shape[0]))
-
-
-def _at_sites(filter, where: Where) -> bool:
-    """Whether the rotated filter can be asked as it is: every place is a site of its own."""
-    return isinstance(filter, RotatedFilter) and where.places is not None and where.places.index is not None
-
-
-def _levels_given(filter, where: Where, environments, states, known, white):
-    system: System = filter.system
-
-    def rotated(environment, state, known, white):
-        state = filter.predict(environment, state, where.dt)
-        index, design = where.places.index, system.design(where.columns)
-        offset = system.offset(environment.parameters, where.columns)
-
-        def draw(known, white):
-            at_sites = jnp.zeros(filter.sites).at[index].set(white)
-            return filter.draw_given(environment, state, known, at_sites)[index] + design @ known + offset
-
-        return jax.vmap(draw)(known, white)
-
-    if _at_sites(filter, where):
-        return over_particles(filter, rotated)(environments, states, known, white)
-
+def _levels_given(filter: Filter, where: Where, environments, states, known, white):
     def one(environment, state, known, white):
-        gaussian, _ = level_gaussian(filter, where, environment, state)
-        q, root = known.shape[1], level_root(gaussian.covariance)
-        inner = solve_lower(root[:q, :q], (known - gaussian.mean[None, :q]).T).T if q else known
-        return gaussian.mean[None, q:] + inner @ root[q:, :q].T + white @ root[q:, q:].T
+        return filter.draw_levels_given(environment, state, where, known, white)
 
-    return _large(filter, where, one)(environments, states, known, white)
+    return over_particles(filter, one, where)(environments, states, known, white)
 
 
-def _log_densities(filter, where: Where, data, environments, states):
+def _draws(filter: Filter, where: Where, real, environments, states, white):
+    """Coefficients and level together, ``(particles, slots, q + n)``."""
+
+    def one(environment, state, white):
+        return filter.draw_levels(environment, state, where, real, white)
+
+    return over_particles(filter, one, where)(environments, states, white)
+
+
+def _log_densities(filter: Filter, where: Where, data, environments, states):
     y, seen, context = data
     q, count = filter.system.design(where.columns).shape[1], jnp.sum(seen, dtype=float)
 
     def one(environment, state):
-        gaussian, parameters = level_gaussian(filter, where, environment, state)
-        noise = filter.system.model.likelihood.noise(context, parameters)
+        gaussian = filter.level(environment, state, where)
+        noise = filter.system.model.likelihood.noise(context, environment.parameters)
         covariance = gaussian.covariance[q:, q:] + jnp.diag(jnp.broadcast_to(noise**2, y.shape))
         root = cholesky(jnp.where(seen[:, None] & seen[None, :], covariance, jnp.eye(len(y))))
         white = solve_lower(root, jnp.where(seen, y - gaussian.mean[q:], 0.0))
         return -0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(root))) - 0.5 * count * jnp.log(2 * jnp.pi)
 
-    return _large(filter, where, one)(environments, states)
-
-
-def _draws(filter, where: Where, real, environments, states, white):
-    """Coefficients and level together, ``(particles, slots, q + n)``; where they are not ``real``, any numbers."""
-    system: System = filter.system
-    design = system.design(where.columns)
-    q = design.shape[1]
-
-    def rotated(environment, state, white):
-        offset = system.offset(environment.parameters, where.columns)
-
-        def draw(white):
-            at_sites = jnp.zeros(filter.sites).at[where.places.index].set(white[q:])
-            coefficients, latent = filter.draw(environment, state, jnp.concatenate([white[:q], at_sites]))
-            level = latent[where.places.index] + design @ coefficients + offset
-            return jnp.concatenate([coefficients, level])
-
-        return jax.vmap(draw)(white)
-
-    def one(environment, state, white):
-        gaussian, _ = level_gaussian(filter, where, environment, state)
-        alone = jnp.diag(jnp.diagonal(gaussian.covariance))
-        covariance = jnp.where(real[:, None] & real[None, :], gaussian.covariance, alone)
-        return gaussian.mean[None, :] + white @ level_root(covariance).T
-
-    if isinstance(filter, RotatedFilter):
-        return over_particles(filter, rotated)(environments, states, white)
-    return _large(filter, where, one)(environments, states, white)
-
-
-def _large(filter, where: Where, function):
-    """One particle after the other where the filter is large, or the new inputs are many."""
-    small = filter.sites * filter.system.order + len(where.columns) <= 64
-    return jax.vmap(function) if small else lambda *args: jax.lax.map(lambda one: function(*one), args)
+    return over_particles(filter, one, where)(environments, states)

@@ -9,13 +9,13 @@ import jax
 import numpy as np
 from jaxtyping import Float, Key
 
-from seqgp.filtering.dense import DenseFilter, ModalFilter
+from seqgp.filtering.dense import DenseFilter
 from seqgp.filtering.observation import Observation, padded, stacked
 from seqgp.filtering.smoother import draw_path
 from seqgp.linalg.types import Array
 from seqgp.models.errors import DataError, SamplerError
 from seqgp.models.snapshot import Snapshot
-from seqgp.online.history import Timeline, laid_out, observation_of, places_of
+from seqgp.online.history import Timeline, dense_filter, laid_out, observation_of, places_of
 from seqgp.online.sampler import OnlineSampler
 from seqgp.online.state import OnlineState
 from seqgp.online.surrogate import SnapshotSurrogate
@@ -90,9 +90,8 @@ def _with_times(state: OnlineState, wanted: tuple[float, ...]) -> tuple[list[Sna
 
 def _one_filter(history: Timeline) -> tuple[DenseFilter, Observation]:
     """All snapshots for one dense filter, on the sites of the last one."""
-    layout, system, filter = history.layout, history.system, history.filter
-    if not isinstance(filter, ModalFilter):
-        filter = DenseFilter(system, layout.x, np.ones(len(layout.x), bool))
+    layout, system = history.layout, history.system
+    filter = dense_filter(system, layout, len(layout.x))
     times = [snapshot.t for snapshot in history.snapshots]
     each = [
         observation_of(system, layout, s, s.t - t, surrogate)

@@ -39,7 +39,7 @@ def online_info(state: OnlineState, step: Underway, lost: int, ratios: Ratios | 
         ess_tail={},
         chains=1,
         missing=int(np.isnan(snapshot.y).sum()),
-        settings={"sampler": "online", "latent": layout.name, "why": layout.why, "filter": step.history.path},
+        settings={"sampler": "online", "latent": layout.name, "why": layout.why, "filter": step.history.filter.name},
         log_likelihood=float("nan"),
         warnings=_warnings(state, extras, snapshot.y),
         extras=extras,

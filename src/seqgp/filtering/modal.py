@@ -1,0 +1,47 @@
+"""The filter for inputs that move: on knots, along the leading eigenvectors of the space kernel there."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from seqgp.filtering.dense import DenseEnvironment, DenseFilter
+from seqgp.filtering.observation import Observation, padded
+from seqgp.filtering.system import System
+from seqgp.latents.sites import round_size
+from seqgp.linalg.factor import eigenvectors
+from seqgp.linalg.types import ArrayLike
+from seqgp.models.kernels import Parameters
+
+
+class ModalFilter(DenseFilter):
+    """The filter on knots, in the coordinates of the leading eigenvectors of the space kernel there."""
+
+    knots: Float[ArrayLike, "K D"]
+
+    def __init__(self, system: System, knots: Float[ArrayLike, "K D"], modes: int):
+        self.system, self.knots = system, knots
+        self.x, self.mask = np.zeros((modes, knots.shape[1])), np.ones(modes, bool)
+
+    @property
+    def name(self) -> str:
+        """In a word, for people."""
+        return "modes of knots"
+
+    def takes(self, sites: int, complete: bool) -> bool:
+        """Any inputs."""
+        return True
+
+    def sized(self, observation: Observation) -> Observation:
+        """Padded to one of a few sizes; data that a surrogate stands for are as many as they are."""
+        return observation if observation.line is not None else padded(observation, round_size(len(observation.y)))
+
+    def environment_at(self, parameters: Parameters) -> DenseEnvironment:
+        """Eigenvectors of the space kernel; those of the first term serve all terms."""
+        knots = jnp.asarray(self.knots)
+        spaces = self.system.space(parameters, self.system.distances(knots, knots), same=True)
+        values, vectors = eigenvectors(spaces[0])
+        basis = vectors[:, -self.sites :]
+        rotated = [jnp.diag(values[-self.sites :])] + [basis.T @ space @ basis for space in spaces[1:]]
+        return DenseEnvironment(parameters, tuple(rotated), basis)
