@@ -77,5 +77,5 @@ def _uniform(rng: np.random.Generator, d: int, count: int) -> np.ndarray:
     from scipy.stats import qmc  # half a second to import: only where points are made
 
     # The first of a power of two: the same points, and no warning of SciPy's that other numbers balance less well.
-    points = qmc.Sobol(d, scramble=True, rng=rng).random_base2(max(count - 1, 0).bit_length())[:count]
+    points = qmc.Sobol(d, scramble=True, rng=rng).random_base2((int(count) - 1).bit_length())[:count]
     return np.clip(points, 1e-12, 1 - 1e-12)
