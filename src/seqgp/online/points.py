@@ -63,8 +63,8 @@ class Mixture(NamedTuple):
 
     def points(self, rng: np.random.Generator, count: int) -> Float[np.ndarray, "n d"]:
         """A fixed number from each part."""
-        counts = np.floor(np.array(self.shares) * count).astype(int)
-        counts[-1] = count - counts[:-1].sum()
+        counts = [int(share * count) for share in self.shares[:-1]]
+        counts.append(count - sum(counts))
         return np.concatenate([part.points(rng, n) for part, n in zip(self.parts, counts) if n])
 
     def log_density(self, z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
