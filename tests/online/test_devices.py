@@ -15,6 +15,7 @@ import seqgp
 seqgp.enable_x64()
 jax.config.update("jax_disable_most_optimizations", True)
 sys.path.insert(0, sys.argv[1])
+from seqgp.online.bank import advanced, chosen, either
 from streams import model, sampled, snapshots
 found = {}
 for name, data in {"rotated": snapshots(), "dense": snapshots(missing=0.2), "late": snapshots(late=True)}.items():
@@ -26,6 +27,9 @@ for name, data in {"rotated": snapshots(), "dense": snapshots(missing=0.2), "lat
     found |= {f"{name}/latent": state.latent, f"{name}/z": state.z, f"{name}/used": used, f"{name}/y": prediction.y}
     found[f"{name}/evidence"] = info.log_evidence
     found[f"{name}/renewals"] = len(info.renewals)
+    order = np.random.default_rng(0).permutation(32)  # as a renewal does that moves particles
+    mixed = either(order % 3 == 0, chosen(state.live.bank, order), state.live.bank)
+    found[f"{name}/moved"] = advanced(state.live.history.with_snapshot(data[7]), mixed)[1]
 np.savez(sys.argv[2], **found)
 """
 

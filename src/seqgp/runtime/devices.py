@@ -26,7 +26,11 @@ def spread(count: int) -> bool:
 
 def placed(tree: Any, count: int) -> Any:
     """Arrays of ``(count, …)`` on all devices, a share on each; as they are where there is one device."""
-    return jax.device_put(tree, NamedSharding(_mesh(), PartitionSpec(AXIS))) if spread(count) else tree
+    if not spread(count):
+        return tree
+    # Of an array without elements there is nothing to share: compiled functions return it as one that is not.
+    share, whole = (NamedSharding(_mesh(), spec) for spec in (PartitionSpec(AXIS), PartitionSpec()))
+    return jax.tree.map(lambda leaf: jax.device_put(leaf, share if leaf.size else whole), tree)
 
 
 def on_each(function: Callable, count: int) -> Callable:
