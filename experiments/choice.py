@@ -99,7 +99,7 @@ def figure(cases: list[Case]) -> plt.Figure:
     picture, axis = plt.subplots(figsize=(7, 4), constrained_layout=True)
     for colour, truth in zip(("C0", "C3"), KERNELS):
         for one in [one for one in cases if one.truth == truth]:
-            axis.plot(one.gained, color=colour, alpha=0.6, lw=1, label=truth)
+            axis.plot(one.gained, color=colour, alpha=0.6, lw=1, label=f"drawn from {truth}")
     axis.axhline(0, color="k", lw=1)
     handles, labels = axis.get_legend_handles_labels()
     axis.legend(*zip(*{label: (handle, label) for handle, label in zip(handles, labels)}.values()), frameon=False)
