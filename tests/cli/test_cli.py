@@ -34,6 +34,8 @@ def test_new_writes_a_configuration_that_is_valid(seqgp_, tmp_path):
     path = tmp_path / "my.toml"
     assert seqgp_("new", path)[0] == 0
     assert read_configuration(path).run.folder == "runs/my"
+    assert read_configuration(path).sampler.method == "auto"
+    assert "tau" not in path.read_text()  # which would choose the sequential sampler
     assert seqgp_("new", path)[0] == 2
     assert seqgp_("new", path, "--force")[0] == 0
 

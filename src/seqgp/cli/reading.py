@@ -225,11 +225,19 @@ def _show_summary(out: Any, said: dict[str, Any], info: Any) -> None:
         markup=False,
     )
     columns = ("mean", "sd", "2.5%", "97.5%")
-    table = Table(Column("parameter", no_wrap=True), *columns, "ESS", "R-hat", box=SIMPLE)
+    chains = ("ESS", "R-hat") if info.ess else ()  # a cloud of particles has neither
+    table = Table(Column("parameter", no_wrap=True), *columns, *chains, box=SIMPLE)
     for name, values in said["parameters"].items():
         numbers = [f"{values[statistic]:.4g}" for statistic in columns]
-        table.add_row(name, *numbers, f"{info.ess.get(name, np.nan):.0f}", f"{info.rhat.get(name, np.nan):.3f}")
+        if chains:
+            numbers += [f"{info.ess.get(name, np.nan):.0f}", f"{info.rhat.get(name, np.nan):.3f}"]
+        table.add_row(name, *numbers)
     out.print(table)
+    if info.effective is not None:
+        error = f" ± {info.log_evidence_se:.2f}" if info.log_evidence_se is not None else ""
+        out.print(
+            f"{info.effective:.0f} effective particles, log evidence {info.log_evidence:.2f}{error}", markup=False
+        )
     for warning in said["warnings_of_all_steps"]:
         out.print(f"note: {warning}", markup=False)
     for note in said["left_out"]:

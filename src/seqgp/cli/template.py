@@ -33,7 +33,8 @@ noise = {{ low = 0, high = 1 }}           # a standard deviation
 
 [sampler]
 draws = 1000                   # at each time
-tau = 1                        # past times that the present is conditioned on
+# method = "auto"              # "online" where the model allows it, else "sequential", the algorithm of the paper
+# particles = 256              # of the online sampler: values of the parameters, each with a filter of its own
 # latent = "auto"              # or "dense", "grid" (inputs that never change), "knots" (many points)
 
 [run]

@@ -41,7 +41,7 @@ def surface_of(
     axes = (np.linspace(*box[0], cells), np.linspace(*box[1], cells))
     points = np.stack(np.meshgrid(*axes, indexing="xy"), axis=-1).reshape(-1, 2)
     padded = np.concatenate([points, np.repeat(points[-1:], -len(points) % BLOCK, axis=0)])
-    few = state.thinned(draws)
+    few = state.thinned(draws).ready(model)
     key = jax.random.key(SEED)  # the same noise everywhere and at all times: maps that move do not flicker
     levels = [
         np.asarray(few.predictive(model, block, few.t).draws(jax.random.clone(key), model))

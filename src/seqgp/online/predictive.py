@@ -104,7 +104,7 @@ class _Slots:
         self._count = particle_count(bank)
         counts = np.bincount(particle, minlength=self._count)
         most = max(counts.max(), 2, 2 * len(particle) / len(counts))
-        self._width = 2 ** int(np.ceil(np.log2(most)))  # few sizes, so few compilations
+        self._width = 4 ** int(np.ceil(np.log2(most) / 2))  # few sizes, so few compilations
         self._particle, self._draws = particle, len(particle)
         order = np.argsort(particle, kind="stable")
         slot = np.empty(len(particle), int)

@@ -69,6 +69,10 @@ class OnlineState(NamedTuple):
         live = self.revived(model)
         return predictive_of(live.history, live.bank, self.particle, np.asarray(self.z), x, t, context)
 
+    def ready(self, model: Model) -> OnlineState:
+        """With its filters in memory: of a state from disk, each prediction would run them over the data anew."""
+        return self._replace(live=self.revived(model))
+
     def packed(self) -> OnlineState:
         """Without filters and data: the steps of a run keep the data, and the filters follow from them."""
         return self._replace(snapshots=(), surrogates=(), live=None)

@@ -79,6 +79,10 @@ class State(Protocol):
         """The level at new inputs, now or later; ``context`` has the covariates there."""
         ...
 
+    def ready(self, model: Model) -> State:
+        """With all that many predictions have in common, computed once; a state that needs nothing is itself."""
+        ...
+
     def packed(self) -> State:
         """What of the state is kept on disk: nothing that can be computed again from the data."""
         ...

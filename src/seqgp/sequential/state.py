@@ -54,6 +54,10 @@ class SequentialState(NamedTuple):
         """The level at new inputs, now or later, given the window of each draw."""
         return conditioning_of(self, model, x, t, context)
 
+    def ready(self, model: Model) -> SequentialState:
+        """As it is."""
+        return self
+
     def packed(self) -> SequentialState:
         """All of it is kept on disk."""
         return self
