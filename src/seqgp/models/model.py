@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -77,13 +78,17 @@ class Model(eqx.Module):
         """Every parameter by name, in the order of ``z``: kernel, mean, likelihood."""
         return self.kernel.slots() | self.mean_function.slots() | self.likelihood.priors
 
-    @property
+    @functools.cached_property
     def mean_function(self) -> Mean:
         """The mean as a function of inputs and covariates."""
         return self.mean if isinstance(self.mean, Mean) else ConstantMean(self.mean)
 
     def entries(self) -> list[tuple[str, Prior]]:
         """The inferred entries, one per element of ``z``, with their names (``space.lengthscale[0]``)."""
+        return list(self._entries)
+
+    @functools.cached_property  # asked for many times in each step, and taking a model apart is slow
+    def _entries(self) -> list[tuple[str, Prior]]:
         found = []
         for name, slot in self.slots().items():
             if isinstance(slot, Prior):

@@ -52,7 +52,8 @@ def compiled_function(function: Callable, fixed: tuple, varying: tuple) -> tuple
 
     ready, seconds = _cached(_key(function, (arrays, varying), parts), build)
     if len(jax.local_devices()) == 1:  # on several, each array goes where the program wants it
-        arrays = jax.device_put(arrays)
+        fresh = iter(jax.device_put([part.arrays for part in parts if not part.placed]))
+        arrays = tuple(part.arrays if part.placed else next(fresh) for part in parts)
     return lambda *varying: jax.block_until_ready(ready(arrays, varying)), seconds
 
 
@@ -83,6 +84,7 @@ class _Parted(NamedTuple):
     arrays: Any
     static: Any
     identity: _Identity
+    placed: bool  # whether the arrays are on the device
 
 
 _PARTED: dict[int, tuple[weakref.ref, _Parted]] = {}
@@ -92,15 +94,14 @@ def _parted(argument: Any) -> _Parted:
     """Modules never change and come again at each step, so each is taken apart once while it lives."""
     if not isinstance(argument, eqx.Module):
         arrays, static = eqx.partition(argument, _is_array)
-        return _Parted(arrays, static, _Identity(static))
+        return _Parted(arrays, static, _Identity(static), placed=False)
     number = id(argument)
     known = _PARTED.get(number)
     if known is not None and known[0]() is argument:
         return known[1]
     arrays, static = eqx.partition(argument, _is_array)
-    if len(jax.local_devices()) == 1:
-        arrays = jax.device_put(arrays)
-    parted = _Parted(arrays, static, _Identity(static))
+    alone = len(jax.local_devices()) == 1
+    parted = _Parted(jax.device_put(arrays) if alone else arrays, static, _Identity(static), placed=alone)
     _PARTED[number] = weakref.ref(argument, lambda _: _PARTED.pop(number, None)), parted
     return parted
 
