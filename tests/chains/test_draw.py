@@ -16,6 +16,12 @@ from seqgp.mcmc.informed import Informed
 from seqgp.mcmc.plain import Plain
 
 
+def chains_at(log_likelihoods):
+    """Chains of which no more is known than the log likelihood where each is."""
+    positions = [SimpleNamespace(log_likelihood=np.asarray(value)) for value in log_likelihoods]
+    return SimpleNamespace(positions=positions, plan=SimpleNamespace(chains=len(positions)))
+
+
 @pytest.mark.parametrize(
     ("values", "what"),
     [
@@ -27,13 +33,12 @@ from seqgp.mcmc.plain import Plain
     ],
 )
 def test_what_a_start_without_density_is_called(values, what):
-    chains = SimpleNamespace(positions=[SimpleNamespace(log_likelihood=np.asarray(value)) for value in values])
     with pytest.raises(seqgp.SamplerError, match=what):
-        _check_start(chains, 0.0)
+        _check_start(chains_at(values), 0.0)
 
 
 def test_a_start_with_density_everywhere_passes():
-    _check_start(SimpleNamespace(positions=[SimpleNamespace(log_likelihood=np.asarray(-3.0))]), 0.0)
+    _check_start(chains_at([-3.0]), 0.0)
 
 
 def model():
