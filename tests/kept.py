@@ -13,10 +13,11 @@ file = "a.csv"
 time = "t"
 inputs = ["lon", "lat"]
 value = "y"
-covariates = {covariates}
+{data}
 [run]
 folder = "run"
 [model]
+{model}
 """
 
 
@@ -31,10 +32,11 @@ def toml(value) -> str:
 
 def through_toml(model, folder, covariates=()) -> seqgp.Model:
     """Written to a file, and read from it."""
-    head = HEAD.format(covariates=toml({name: name for name in covariates}))
     words = specify(model)
     assert words is not None
-    (folder / "a.toml").write_text(head + "\n".join(f"{name} = {toml(value)}" for name, value in words.items()))
+    parts = "\n".join(f"{name} = {toml(value)}" for name, value in words.items())
+    data = f"covariates = {toml({name: name for name in covariates})}"
+    (folder / "a.toml").write_text(HEAD.format(data=data, model=parts))
     return read_configuration(folder / "a.toml").model.build()
 
 

@@ -57,3 +57,14 @@ def test_many_predictions_from_a_stored_state_run_its_filters_once(seqgp_, folde
     for seed in range(3):
         assert np.isfinite(seqgp.predict(jax.random.key(seed), store.model, state, [[0.3, 0.3]]).f).all()
     assert len(runs) == 1
+
+
+def test_an_update_runs_the_filters_of_the_stored_state_once(seqgp_, folder, monkeypatch):
+    """The forecast of the new snapshot and the step share them."""
+    from seqgp.online import state as online_state
+
+    assert seqgp_("fit", folder / "config.toml")[0] == 0
+    runs = []
+    monkeypatch.setattr(online_state, "born", lambda *args, born=online_state.born: runs.append(1) or born(*args))
+    assert seqgp_("update", folder / "run", folder / "more.csv")[0] == 0
+    assert len(runs) == 1

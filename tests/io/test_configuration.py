@@ -3,20 +3,9 @@
 import pytest
 
 import seqgp
+from kept import HEAD
 from seqgp.io.configuration import ConfigurationError, read_configuration
 
-HEAD = """\
-[data]
-file = "a.csv"
-time = "t"
-inputs = ["lon", "lat"]
-value = "y"
-{data}
-[run]
-folder = "run"
-[model]
-{model}
-"""
 SEPARABLE = 'time = { kernel = "Matern32", lengthscale = 2.0 }\nspace = { kernel = "Matern12", lengthscale = 1.0 }\n'
 GAUSSIAN = "likelihood = { noise = 0.5 }\n"
 ERRORS = 'likelihood = { noise = 0.5, errors = "se", combine = "squares", trend = 0.1, since = 5 }\n'

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from seqgp.linalg.factor import cholesky, eigenvectors, solve_lower
+from seqgp.linalg.factor import cholesky, covariance_root, eigenvectors, solve_lower
 
 RNG = np.random.default_rng(0)
 HALF = RNG.normal(size=(3, 4, 4))
@@ -104,3 +104,11 @@ def test_second_derivatives(outer, inner):
     ratio = np.linalg.solve(MATRICES[0], along)
     found = jax.jit(lambda x: (outer(inner(half_log_det))(x), outer(inner(square))(x)))(0.0)
     np.testing.assert_allclose(found, (-0.5 * np.trace(ratio @ ratio), 6 * square(0.0)), rtol=1e-10)
+
+
+def test_a_root_of_a_singular_covariance():
+    half = np.array([[1.0, 0.0], [2.0, 1.0], [3.0, -1.0]])
+    covariance = half @ half.T
+    assert np.isnan(np.asarray(cholesky(jnp.asarray(covariance - 1e-12 * np.eye(3))))).any()
+    root = np.asarray(covariance_root(jnp.asarray(covariance - 1e-12 * np.eye(3))))
+    np.testing.assert_allclose(root @ root.T, covariance, atol=1e-8)

@@ -22,9 +22,14 @@ class Seen(NamedTuple):
     step: int
     keys: tuple  # of all steps so far
 
+    def ready(self, model):
+        return self
+
 
 class Recorder:
     """A state is the list of the keys that it came from."""
+
+    model = None
 
     def init(self, key, snapshot, progress=None):
         progress(1.0)

@@ -233,11 +233,8 @@ def _show_summary(out: Any, said: dict[str, Any], info: Any) -> None:
             numbers += [f"{info.ess.get(name, np.nan):.0f}", f"{info.rhat.get(name, np.nan):.3f}"]
         table.add_row(name, *numbers)
     out.print(table)
-    if info.effective is not None:
-        error = f" ± {info.log_evidence_se:.2f}" if info.log_evidence_se is not None else ""
-        out.print(
-            f"{info.effective:.0f} effective particles, log evidence {info.log_evidence:.2f}{error}", markup=False
-        )
+    if not chains:
+        out.print(info.health, markup=False)
     for warning in said["warnings_of_all_steps"]:
         out.print(f"note: {warning}", markup=False)
     for note in said["left_out"]:

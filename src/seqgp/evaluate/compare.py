@@ -37,21 +37,20 @@ class Comparison(NamedTuple):
 
     def table(self) -> str:
         """As Markdown; without the columns that no candidate has."""
-        rows = [
-            {
-                "log evidence": f"{one.log_evidence:.2f} ± {one.se:.2f}",
-                "difference": f"{one.difference:.2f} ± {one.difference_se:.2f}",
-                "weight": f"{one.weight:.3f}",
-                "CRPS": f"{one.crps:.4f}",
-                "log score": f"{one.log_score:.3f}",
-                "95% coverage": f"{one.coverage:.3f}",
-            }
-            for one in self.candidates
-        ]
-        heads = [head for head in rows[0] if any("nan" not in row[head] for row in rows)]
-        cells = [[one.name, *(row[head] for head in heads)] for one, row in zip(self.candidates, rows)]
-        lines = [f"| {' | '.join(line)} |" for line in (["model", *heads], *cells)]
-        return "\n".join([lines[0], "|---" * (len(heads) + 1) + "|", *lines[1:]])
+        columns = {
+            "log evidence": [(one.log_evidence, f"{one.log_evidence:.2f} ± {one.se:.2f}") for one in self.candidates],
+            "difference": [
+                (one.difference, f"{one.difference:.2f} ± {one.difference_se:.2f}") for one in self.candidates
+            ],
+            "weight": [(one.weight, f"{one.weight:.3f}") for one in self.candidates],
+            "CRPS": [(one.crps, f"{one.crps:.4f}") for one in self.candidates],
+            "log score": [(one.log_score, f"{one.log_score:.3f}") for one in self.candidates],
+            "95% coverage": [(one.coverage, f"{one.coverage:.3f}") for one in self.candidates],
+        }
+        shown = {head: cells for head, cells in columns.items() if not all(np.isnan(value) for value, _ in cells)}
+        rows = [[one.name, *(cells[i][1] for cells in shown.values())] for i, one in enumerate(self.candidates)]
+        lines = [f"| {' | '.join(line)} |" for line in (["model", *shown], *rows)]
+        return "\n".join([lines[0], "|---" * (len(shown) + 1) + "|", *lines[1:]])
 
     def __str__(self) -> str:
         """The table."""

@@ -10,10 +10,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from seqgp.filtering.linearised import Linearisation
-from seqgp.linalg.factor import cholesky, solve_lower
+from seqgp.linalg.factor import covariance_root, solve_lower
 from seqgp.linalg.types import Array, ArrayLike
-
-ROUNDING = 1e-10  # of the mean variance, on the diagonal of a covariance that is drawn from
 
 Values = TypeVar("Values", jax.Array, np.ndarray)
 
@@ -134,20 +132,16 @@ class LevelGaussian(NamedTuple):
 
     def root(self) -> Float[Array, "k k"]:
         """A root of the covariance, which may be singular up to rounding."""
-        return _root(self.covariance)
+        return covariance_root(self.covariance)
 
     def draws(self, real: Bool[ArrayLike, " k"], white: Float[Array, "m k"]) -> Float[Array, "m k"]:
         """From standard normal numbers; what is not ``real`` is independent of what is."""
         alone = jnp.diag(jnp.diagonal(self.covariance))
         covariance = jnp.where(real[:, None] & real[None, :], self.covariance, alone)
-        return self.mean[None, :] + white @ _root(covariance).T
+        return self.mean[None, :] + white @ covariance_root(covariance).T
 
     def draws_given(self, first: Float[Array, "m q"], white: Float[Array, "m k-q"]) -> Float[Array, "m k-q"]:
         """Of the others, given the first of its entries."""
         q, root = first.shape[1], self.root()
         inner = solve_lower(root[:q, :q], (first - self.mean[None, :q]).T).T if q else first
         return self.mean[None, q:] + inner @ root[q:, :q].T + white @ root[q:, q:].T
-
-
-def _root(covariance: Float[Array, "k k"]) -> Float[Array, "k k"]:
-    return cholesky(covariance + ROUNDING * jnp.mean(jnp.diagonal(covariance)) * jnp.eye(covariance.shape[0]))

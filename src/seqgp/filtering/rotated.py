@@ -179,7 +179,8 @@ class RotatedFilter(eqx.Module):
 
     def level(self, environment: RotatedEnvironment, state: RotatedState, where: Where) -> LevelGaussian:
         """Coefficients of the mean, and the level at inputs, from the last snapshot on."""
-        return self._dense.level(*self.to_dense(self._dense, environment, state), where)
+        dense, dense_environment, dense_state = self.as_dense(environment, state)
+        return dense.level(dense_environment, dense_state, where)
 
     def draw_levels(self, environment: RotatedEnvironment, state: RotatedState, where: Where, real, white) -> Array:
         """Draws of coefficients and level at the last snapshot's inputs, mode by mode."""
@@ -215,7 +216,8 @@ class RotatedFilter(eqx.Module):
         self, environment: RotatedEnvironment, state: RotatedState
     ) -> tuple[DenseFilter, DenseEnvironment, DenseState]:
         """The same with the covariance of the state written out."""
-        return self._dense, *self.to_dense(self._dense, environment, state)
+        dense = self._dense
+        return dense, *self.to_dense(dense, environment, state)
 
     def to_dense(
         self, dense: DenseFilter, environment: RotatedEnvironment, state: RotatedState

@@ -15,10 +15,8 @@ from jaxtyping import Float, Key
 
 from seqgp.filtering.dense import DenseFilter, DenseState
 from seqgp.filtering.observation import Observation
-from seqgp.linalg.factor import cholesky, solve_lower
+from seqgp.linalg.factor import covariance_root, solve_lower
 from seqgp.linalg.types import Array
-
-ROUNDING = 1e-10  # of the mean variance, on the diagonal of a covariance that is factored
 
 
 def draw_path(
@@ -60,14 +58,9 @@ def _earlier(key, filter: DenseFilter, environment, state: DenseState, dt, later
     ahead = _drawn(key_noise, moved)
     predicted = filter.predict(environment, state, dt)
     cross = filter.moved_rows(environment, state.covariance, dt)  # of the later state with the earlier one
-    root = _root(predicted.covariance)
+    root = covariance_root(predicted.covariance)
     return now + cross.T @ solve_lower(root, solve_lower(root, later - ahead), transpose=True)
 
 
 def _drawn(key, state: DenseState):
-    return state.mean + _root(state.covariance) @ jax.random.normal(key, state.mean.shape, state.mean.dtype)
-
-
-def _root(covariance):
-    floor = ROUNDING * jnp.mean(jnp.diagonal(covariance)) + 1e-300
-    return cholesky(0.5 * (covariance + covariance.T) + floor * jnp.eye(covariance.shape[0]))
+    return state.mean + covariance_root(state.covariance) @ jax.random.normal(key, state.mean.shape, state.mean.dtype)

@@ -15,6 +15,8 @@ from jaxtyping import Array, Float
 
 from seqgp.linalg.types import ArrayLike
 
+ROUNDING = 1e-10  # of the mean variance, on the diagonal of a covariance that may be singular
+
 
 def _lapack(matrix):
     # LAPACK wants columns: the transpose of a matrix stored by rows, which is the same matrix, costs no copy.
@@ -47,6 +49,12 @@ def _cholesky_jvp(primals, tangents):
     half = linalg.triangular_solve(root, symmetric, left_side=True, lower=True)
     inner = linalg.triangular_solve(root, half, left_side=False, lower=True, transpose_a=True)
     return root, root @ (jnp.tril(inner) - 0.5 * jnp.diag(jnp.diagonal(inner)))
+
+
+def covariance_root(covariance: Float[ArrayLike, "n n"]) -> Float[Array, "n n"]:
+    """A lower root of a covariance that may be singular, or lack symmetry, up to rounding."""
+    floor = ROUNDING * jnp.mean(jnp.diagonal(covariance)) + 1e-300
+    return cholesky(0.5 * (covariance + covariance.T) + floor * jnp.eye(covariance.shape[0]))
 
 
 def _solve_with(transpose: bool):

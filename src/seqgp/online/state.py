@@ -17,6 +17,7 @@ from seqgp.online.history import Timeline, laid_out
 from seqgp.online.memory import Memory
 from seqgp.online.predictive import CloudPredictive, predictive_of
 from seqgp.online.surrogate import SnapshotSurrogate
+from seqgp.samplers.checks import check_state
 
 
 class OnlineState(NamedTuple):
@@ -71,6 +72,7 @@ class OnlineState(NamedTuple):
 
     def ready(self, model: Model) -> OnlineState:
         """With its filters in memory: of a state from disk, each prediction would run them over the data anew."""
+        check_state(model, self, "state")
         return self._replace(live=self.revived(model))
 
     def packed(self) -> OnlineState:

@@ -25,6 +25,7 @@ def online_info(state: OnlineState, step: Underway, lost: int, ratios: Ratios | 
         seconds: that it took in all.
     """
     error, layout, snapshot = step.system.error, step.history.layout, step.history.snapshots[-1]
+    effective = _effective(state)
     extras = {"kernel_error": error, "filter_steps": step.spent.filter_steps, "lost": lost}
     if ratios is not None:
         extras["surrogate_effective"] = float(np.median(ratios.effective()))
@@ -41,11 +42,11 @@ def online_info(state: OnlineState, step: Underway, lost: int, ratios: Ratios | 
         missing=int(np.isnan(snapshot.y).sum()),
         settings={"sampler": "online", "latent": layout.name, "why": layout.why, "filter": step.history.filter.name},
         log_likelihood=float("nan"),
-        warnings=_warnings(state, extras, snapshot.y),
+        warnings=_warnings(state, effective, extras, snapshot.y),
         extras=extras,
         log_evidence=state.log_evidence,
         log_evidence_se=float(np.sqrt(state.cloud.total_variance())),
-        effective=_effective(state),
+        effective=effective,
         renewals=step.renewals,
     )
 
@@ -55,7 +56,7 @@ def _effective(state: OnlineState) -> float:
     return state.cloud.distinct() if state.cloud.z.shape[1] else state.cloud.effective()
 
 
-def _warnings(state: OnlineState, extras: dict[str, float], y: np.ndarray) -> tuple[str, ...]:
+def _warnings(state: OnlineState, effective: float, extras: dict[str, float], y: np.ndarray) -> tuple[str, ...]:
     found, share = [], extras.get("surrogate_effective", 1.0)
     if extras["kernel_error"] > TOLD_ERROR:
         found.append(
@@ -67,11 +68,11 @@ def _warnings(state: OnlineState, extras: dict[str, float], y: np.ndarray) -> tu
     if extras["lost"]:
         particles = len(state.cloud.z)
         found.append(f"{extras['lost']} of {particles} particles were lost: the likelihood is NaN or -inf for them")
-    left, (size, inferred) = _effective(state), state.cloud.z.shape
-    if inferred and left < max(FEW * size, inferred + 1):
+    size, inferred = state.cloud.z.shape
+    if inferred and effective < max(FEW * size, inferred + 1):
         found.append(
-            f"only {left:.0f} of {size} particles are effective: the data lie far from what the priors expect (units? "
-            "an outlier?), or the parameters are too many for the cloud; widen the priors, or raise particles="
+            f"only {effective:.0f} of {size} particles are effective: the data lie far from what the priors expect "
+            "(units? an outlier?), or the parameters are too many for the cloud; widen the priors, or raise particles="
         )
     if share < LEAST_SHARE:
         found.append(

@@ -58,7 +58,8 @@ class Info(NamedTuple):
     def health(self) -> str:
         """In a few words, how far the draws can be trusted."""
         if self.effective is not None:
-            return f"{self.effective:.0f} effective particles, log evidence {self.log_evidence:.2f}"
+            error = "" if self.log_evidence_se is None else f" ± {self.log_evidence_se:.2f}"
+            return f"{self.effective:.0f} effective particles, log evidence {self.log_evidence:.2f}{error}"
         return f"least ESS {self.min_ess:.0f}, largest R-hat {self.max_rhat:.3f}"
 
 

@@ -52,6 +52,8 @@ def steps(
             if state is None:
                 state, info = sampler.init(key_step, snapshot, progress=bar.advance)
             else:
+                if forecast is not None:
+                    state = state.ready(sampler.model)  # forecast and step need the same of a state from disk
                 scores, remarks = _forecast(forecast, key, state, snapshot)
                 state, info = sampler.step(key_step, state, snapshot, progress=bar.advance)
                 info = info._replace(scores=scores, warnings=(*info.warnings, *remarks))
