@@ -41,7 +41,7 @@ browser:  # for the tests of the report; without it they are skipped
 	    apt-get -qq update >/dev/null 2>&1 && apt-get -qq install -y chromium chromium-driver >/dev/null 2>&1; } || \
 	  echo "no Chromium here: the report is not tested in a browser (apt-get install chromium chromium-driver)"
 
-kill: $(VENV)/ready  ## kill a run 30 times at random, resume it, and compare the draws bit for bit
+kill: $(VENV)/ready  ## kill a run of each sampler 30 times at random, resume it, and compare the draws bit for bit
 	SEQGP_KILLS=30 $(BIN)/python -m pytest -s tests/io/test_kill.py
 
 TORTURE ?= 20

@@ -1,4 +1,4 @@
-"""A run that its parent kills: `python killed.py FOLDER CACHE PAUSE`. Every sync takes a while, to be hit in it."""
+"""A run that its parent kills: `python killed.py FOLDER CACHE PAUSE SAMPLER`. A sync takes a while, to be hit in it."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 jax.config.update("jax_disable_most_optimizations", True)
 
 import seqgp  # noqa: E402
-from runs import key, sampler, snapshots  # noqa: E402
+from runs import key, model, sampler, snapshots  # noqa: E402
 
 sync, pause = os.fsync, float(sys.argv[3])
 
@@ -29,5 +29,6 @@ def slow_sync(descriptor: int) -> None:
 
 os.fsync = slow_sync
 print("ready", flush=True)
-seqgp.run(sampler(), snapshots(), key(), store=sys.argv[1], keep=3)
+chosen = sampler() if sys.argv[4] == "sequential" else seqgp.OnlineSampler(model(), particles=16, draws=20)
+seqgp.run(chosen, snapshots(), key(), store=sys.argv[1], keep=3)
 print("finished", flush=True)

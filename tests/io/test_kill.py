@@ -1,6 +1,6 @@
 """Killed at random moments with SIGKILL, and started again, a run ends with the draws of one that was left alone.
 
-`SEQGP_KILLS=30` (`make kill`) for the full number; a few suffice in every run of the tests.
+`SEQGP_KILLS=30` (`make kill`) for the full number with each sampler; two suffice in every run of the tests.
 """
 
 import os
@@ -10,23 +10,25 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import seqgp
 from runs import same
 
-KILLS = int(os.environ.get("SEQGP_KILLS", "4"))
+KILLS = int(os.environ.get("SEQGP_KILLS", "2"))
 SCRIPT = Path(__file__).with_name("killed.py")
 
 
-def start(folder, cache, pause):
-    command = [sys.executable, str(SCRIPT), str(folder), str(cache), str(pause)]
+def start(folder, cache, pause, sampler):
+    command = [sys.executable, str(SCRIPT), str(folder), str(cache), str(pause), sampler]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def test_killed_and_resumed_is_bit_identical(tmp_path):
+@pytest.mark.parametrize("sampler", ["online", "sequential"])
+def test_killed_and_resumed_is_bit_identical(tmp_path, sampler):
     rng = np.random.default_rng(int(os.environ.get("SEQGP_KILL_SEED", "0")))
     for name in ("straight", "again"):  # the second finds everything compiled: kills are spread over its time
-        straight = start(tmp_path / name, tmp_path / "cache", 0.0)
+        straight = start(tmp_path / name, tmp_path / "cache", 0.0, sampler)
         assert straight.stdout is not None
         assert straight.stdout.readline() == "ready\n"
         begun = time.monotonic()
@@ -41,7 +43,7 @@ def test_killed_and_resumed_is_bit_identical(tmp_path):
         folder = tmp_path / f"run{runs}"
         while True:
             pause = float(rng.choice([0.0, duration / 30]))
-            child = start(folder, tmp_path / "cache", pause)
+            child = start(folder, tmp_path / "cache", pause, sampler)
             assert child.stdout is not None
             assert child.stdout.readline() == "ready\n"
             time.sleep(rng.uniform(0, duration))
@@ -57,4 +59,4 @@ def test_killed_and_resumed_is_bit_identical(tmp_path):
         store = seqgp.Store(folder)
         assert store.check() == []
         assert same(store.latest().state, expected), f"run {runs}, after {kills} kills"
-    print(f"{kills} kills in {runs} runs, {partial} in mid-write, at steps {steps_at_kill}")
+    print(f"{sampler}: {kills} kills in {runs} runs, {partial} in mid-write, at steps {steps_at_kill}")

@@ -175,6 +175,31 @@ def test_a_step_of_another_run_is_recognised(folder, tmp_path):
         seqgp.Store(folder)[0.1]
 
 
+def test_what_is_written_outlives_a_loss_of_power(folder, tmp_path, monkeypatch):
+    """A file is synced before it gets its name, and a name before the next step: also those of new folders."""
+    done, fsync, replace = [], os.fsync, os.replace
+
+    def synced(descriptor):
+        fsync(descriptor)
+        done.append(os.path.relpath(os.readlink(f"/proc/self/fd/{descriptor}"), tmp_path))
+
+    def renamed(old, new):
+        replace(old, new)
+        done.append((os.path.relpath(old, tmp_path), os.path.relpath(new, tmp_path)))
+
+    monkeypatch.setattr(files.os, "fsync", synced)
+    monkeypatch.setattr(files.os, "replace", renamed)
+    state = seqgp.Store(folder).step(1).state
+    with seqgp.Store(tmp_path / "new" / "wind").writing(sampler(), key()) as writer:
+        done.append("begun")
+        writer.append(state, seqgp.Store(folder).step(1).info, snapshots(1)[0])
+    begun = done.index("begun")
+    assert set(done[:begun]) >= {".", "new", "new/wind"}  # that hold new, wind, and steps with the manifest
+    assert done.index(done[begun + 2][0]) == begun + 1
+    assert done[begun + 2][1] == "new/wind/steps/000001.npz"
+    assert done[begun + 3 :] == ["new/wind/steps"]
+
+
 @pytest.mark.parametrize("when", ["write", "fsync", "replace"])
 def test_a_full_disk_leaves_all_earlier_steps(made, tmp_path, monkeypatch, when):
     seqgp.run(sampler(), snapshots(2), key(), store=tmp_path / "run")

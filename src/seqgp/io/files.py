@@ -13,9 +13,9 @@ import hashlib
 import io
 import json
 import os
+import secrets
 import stat
 import struct
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -60,33 +60,36 @@ def read_own(path: Path) -> bytes:
         return file.read()
 
 
-def write_atomically(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
-    """Write a file so that it is there whole, with its old content, or not at all."""
-    name = None
+def write_atomically(path: Path, fill: Callable[[IO[bytes]], object], durable: bool = True) -> None:
+    """Write a file so that it is there whole, with its old content, or not at all.
+
+    Args:
+        path: the file.
+        fill: writes the content.
+        durable: whether it outlives a loss of power; without, only whoever looks while the machine runs finds it whole.
+    """
+    aside = path.with_name(f".{path.name}-{secrets.token_hex(4)}{PARTIAL}")
     try:
-        with tempfile.NamedTemporaryFile(
-            dir=path.parent, prefix=f".{path.name}-", suffix=PARTIAL, delete=False
-        ) as file:
-            name = file.name
+        with aside.open("xb") as file:
             fill(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-        name = None
-        _sync_folder(path.parent)
-    except OSError as error:
-        raise unwritten(path, error) from error
-    finally:
-        if name is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(aside, path)
+        if durable:
+            sync_folder(path.parent)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(aside)
+        if isinstance(error, OSError):
+            raise unwritten(path, error) from error
+        raise
 
 
-def write_json(path: Path, content: Any) -> None:
+def write_json(path: Path, content: Any, durable: bool = True) -> None:
     """A JSON file, written atomically."""
     text = json.dumps(content, indent=2, allow_nan=False) + "\n"
-    write_atomically(path, lambda file: file.write(text.encode()))
+    write_atomically(path, lambda file: file.write(text.encode()), durable)
 
 
 def write_container(path: Path, header: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
@@ -197,13 +200,8 @@ def _member(name: str) -> zipfile.ZipInfo:
     return zipfile.ZipInfo(name, _LAST_WRITTEN)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """See to it that the names in a folder outlive a loss of power."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -39,9 +39,9 @@ class Held:
         self._token = uuid.uuid4().hex
 
     def announce(self) -> None:
-        """Say who holds the run: for the message to others, and for other hosts."""
+        """Say who holds the run, while this machine runs: for the message to others, and for other hosts."""
         with contextlib.suppress(StoreError):
-            write_json(self._folder / HOLDER, _identity() | {"token": self._token})
+            write_json(self._folder / HOLDER, _identity() | {"token": self._token}, durable=False)
 
     def beat(self, ended: threading.Event) -> None:
         """Give signs of life until the event is set."""

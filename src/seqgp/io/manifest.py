@@ -5,6 +5,7 @@ It carries a checksum of itself, and every step a copy of it: an edit is noticed
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import platform
@@ -211,6 +212,7 @@ def _compare(folder: Path, what: str, before: dict[str, str], now: dict[str, str
             )
 
 
+@functools.cache
 def _versions() -> dict[str, str]:
     found = {name: version(name) for name in ("seqgp", "jax", "jaxlib", "numpy")}
     return found | {"python": platform.python_version()}

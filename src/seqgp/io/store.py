@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from seqgp.io.errors import DamagedError, StoreError
-from seqgp.io.files import PARTIAL
+from seqgp.io.files import PARTIAL, sync_folder
 from seqgp.io.integrity import Damage, check_run, repair_run
 from seqgp.io.layout import BROKEN, LEFT, STEPS, own_folder, step_files, step_path, unfinished_files
 from seqgp.io.layout import MANIFEST as NAME
@@ -173,14 +173,16 @@ class Store:
 
     def _make_folder(self) -> bool:
         """Make the folder of the run; whether it was not there."""
-        new = not self.path.exists()
-        if not (new or self.exists or all(_is_ours(path) for path in self._entries())):
+        missing = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
+        if not (missing or self.exists or all(_is_ours(path) for path in self._entries())):
             raise StoreError(f"{self.path}: the folder holds other things, and no run; choose an empty or new one")
         try:
             own_folder(self.path, STEPS).mkdir(parents=True, exist_ok=True)
+            for folder in missing:  # the names of these; the manifest sees to what is in the run
+                sync_folder(folder.parent)
         except OSError as error:
             raise StoreError(f"{self.path}: the folder cannot be made ({error.strerror}); choose another") from error
-        return new
+        return bool(missing)
 
     def _entries(self) -> list[Path]:
         try:

@@ -26,7 +26,13 @@ class Summary(NamedTuple):
 
 def summarise(state: State) -> Summary:
     """The summary of a state."""
-    return Summary(_statistics(state.latent), {name: _statistics(values) for name, values in state.parameters.items()})
+    values = [np.asarray(one) for one in (state.latent, *state.parameters.values())]
+    # Of contiguous rows: five times as fast as down the columns. All at once: a call costs more than the numbers.
+    rows = np.concatenate([one.reshape(len(one), -1).T for one in values])
+    found = np.stack([rows.mean(axis=1), rows.std(axis=1), *np.quantile(rows, PROBABILITIES, axis=1)])
+    ends = np.cumsum([one[0].size for one in values])[:-1]
+    latent, *others = (part.reshape(-1, *one.shape[1:]) for part, one in zip(np.split(found, ends, axis=1), values))
+    return Summary(latent, dict(zip(state.parameters, others)))
 
 
 def flat_parameters(parameters: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -39,10 +45,3 @@ def flat_parameters(parameters: dict[str, Any]) -> dict[str, np.ndarray]:
         else:
             flat |= {f"{name}[{i}]": array[:, i] for i in range(array.shape[1])}
     return flat
-
-
-def _statistics(draws: Any) -> np.ndarray:
-    values = np.asarray(draws)
-    # Quantiles of contiguous rows: five times as fast as those down the columns.
-    quantiles = np.quantile(np.ascontiguousarray(np.moveaxis(values, 0, -1)), PROBABILITIES, axis=-1)
-    return np.concatenate([values.mean(axis=0)[None], values.std(axis=0)[None], quantiles])
