@@ -1,7 +1,8 @@
 """The first minute and every night: what a command waits for before it computes, each command a process of its own.
 
 `python -m benchmarks.everyday`: importing, `--version` and `--help`; the first `seqgp demo` after installation; and the
-second `seqgp update` of a pair over the first, which found no compiled code and left its own for the second.
+second `seqgp update` of a pair over the first, which found no compiled code and left its own for the second, with
+each of the two samplers.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ import pandas as pd
 from benchmarks.lines import Line, main
 
 FIRST_NAMES = "seqgp.enable_x64(); seqgp.Model; seqgp.SequentialSampler; seqgp.run; seqgp.predict"
+METHODS = ("online", "sequential")
+NIGHTS = 2
 COMMAND = (sys.executable, "-m", "seqgp.cli")
 
 
 def lines(quick: bool = False) -> list[Line]:
-    """Importing and help, the demo, a pair of updates."""
+    """Importing and help, the demo, a pair of updates with each sampler."""
     repeats = 1 if quick else 5
     found = [
         _seconds("import seqgp, s", 1.5, repeats, sys.executable, "-c", "import seqgp"),
@@ -41,7 +44,7 @@ def lines(quick: bool = False) -> list[Line]:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         demo = _demo(place, ("line", "--steps", "4", "--draws", "20") if quick else ())
-        return [*found, *demo, *_updates(place)]
+        return [*found, *demo, *(line for method in METHODS for line in _updates(place, method))]
 
 
 def _seconds(name: str, goal: float, repeats: int, *command: str) -> Line:
@@ -68,19 +71,25 @@ def _demo(place: Path, small: tuple[str, ...]) -> list[Line]:
     ]
 
 
-def _updates(place: Path) -> list[Line]:
-    """Two nights on the run of the demonstration, which was sampled with another folder of compiled code."""
-    table, environment = pd.read_csv(place / "demo" / "measurements.csv"), _environment(place / "nightly")
-    last, taken = table[table["t"] == table["t"].max()], []
-    for night in (1, 2):
-        file = place / f"night{night}.csv"
-        last.assign(t=last["t"] + 0.1 * night).to_csv(file, index=False)
-        taken.append(_timed((*COMMAND, "update", str(place / "demo" / "run"), str(file)), environment))
+def _updates(place: Path, method: str) -> list[Line]:
+    """The last two times of the demonstration as two nights; those before were sampled with other compiled code."""
+    table, folder = pd.read_csv(place / "demo" / "measurements.csv"), place / method
+    times = sorted(table["t"].unique())
+    folder.mkdir()
+    table[table["t"].isin(times[:-NIGHTS])].to_csv(folder / "measurements.csv", index=False)
+    text = (place / "demo" / "demo.toml").read_text()
+    (folder / "demo.toml").write_text(text.replace('# method = "auto"', f'method = "{method}"'))
+    _timed((*COMMAND, "fit", str(folder / "demo.toml")), _environment(place / "new"))
+    taken = []
+    for t in times[-NIGHTS:]:
+        file = folder / f"{t:g}.csv"
+        table[table["t"] == t].to_csv(file, index=False)
+        taken.append(_timed((*COMMAND, "update", str(folder / "run"), str(file)), _environment(folder / "compiled")))
     first, second = taken
     return [
-        Line("second seqgp update of a pair of processes, over the first", second / first, 0.3, "<="),
-        Line("first seqgp update, no compiled code on disk, s", first),
-        Line("second seqgp update, s", second),
+        Line(f"second seqgp update of a pair of processes, {method}, over the first", second / first, 0.3, "<="),
+        Line(f"first seqgp update, {method}, no compiled code on disk, s", first),
+        Line(f"second seqgp update, {method}, s", second),
     ]
 
 

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 from arviz_stats.base import array_stats
+from scipy.special import ndtri
+from scipy.stats import rankdata
 
-from seqgp.chains.diagnostics import TAILS, diagnose, least_ess, remarks, rhat_limit
+from seqgp.chains.diagnostics import TAILS, diagnose, least_ess, rank_normalised, remarks, rhat_limit
 from seqgp.samplers.remarks import parse
 
 NAMES = ["a", "b", "c", "d"]
@@ -120,3 +122,10 @@ def test_effective_sizes_of_well_mixed_chains_are_positive_and_bounded():
     alternating = np.where(np.arange(100) % 2, 1.0, -1.0)[None, :, None] * (1 + 0.01 * rng.random((4, 100, 1)))
     _, _, bulk, _ = diagnose(alternating, alternating, ["a"])
     assert bulk["a"] > 0
+
+
+def test_ranks_of_equal_values_are_averaged():
+    values = np.random.default_rng(0).integers(0, 20, size=(2, 50, 3)).astype(float)
+    flat = values.reshape(-1, 3)
+    expected = ndtri((rankdata(flat, axis=0) - 3 / 8) / (len(flat) + 1 / 4))
+    np.testing.assert_allclose(rank_normalised(values).reshape(-1, 3), expected, rtol=1e-12)

@@ -14,7 +14,7 @@ import pytest
 
 import seqgp
 from cli_tables import rows
-from seqgp.cli.fitting import columns_of
+from seqgp.cli.fitting import Continued
 from seqgp.cli.watching import _Watch
 from seqgp.io import files
 from seqgp.io.inbox import PATIENCE, Inbox
@@ -37,7 +37,7 @@ def inbox(tmp_path):
 @pytest.fixture
 def look(run, inbox, capsys):
     """Some looks, and what was said."""
-    watching = _Watch(seqgp.Store(run), columns_of(seqgp.Store(run)), Inbox(inbox, {}), True)
+    watching = _Watch(Continued.of(seqgp.Store(run)), Inbox(inbox, {}), True)
 
     def looks(times=2):
         for _ in range(times):

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.stats import kstest
 
 import seqgp
+from seqgp.evaluate.prequential import uniform_p_value
 
 
 def stream(steps, shift=0.0, factor=1.0, n=30, draws=200, seed=0):
@@ -51,3 +53,17 @@ def test_nothing_observed_and_too_few_steps():
     assert not seqgp.drift_alarm(stream(4, shift=9.0)).alarm
     with pytest.raises(seqgp.DataError, match=r"y has shape \(3,\)"):
         seqgp.prequential(np.zeros((10, 2)), np.zeros(3))
+
+
+@pytest.mark.parametrize("n", [5, 20])
+def test_the_test_of_uniformity_is_scipys_where_it_decides(n):
+    """Exact to 1e-6 below 0.05, and never below the exact one."""
+    rng, decided = np.random.default_rng(n), 0
+    for power in np.linspace(0.2, 4.0, 40):
+        values = rng.random(n) ** power
+        exact, found = kstest(values, "uniform").pvalue, uniform_p_value(values)
+        assert exact * (1 - 1e-9) <= found <= 1
+        if exact < 0.05:
+            decided += 1
+            np.testing.assert_allclose(found, exact, rtol=1e-6)
+    assert decided > 10

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import seqgp
-from seqgp.models.priors import as_entry, as_slot, inverse_softplus
+from seqgp.models.priors import Prior, as_entry, as_slot, inverse_softplus
 
 DISTRIBUTIONS = [
     (dist.Gamma(25.0, 4.0), stats.gamma(25, scale=1 / 4)),
@@ -105,3 +105,8 @@ def test_slots_take_numbers_priors_and_lists():
 def test_bad_priors_are_named(make, message):
     with pytest.raises(seqgp.ModelError, match=message):
         make()
+
+
+@pytest.mark.parametrize("prior", [seqgp.ScaledSigmoid(0, 3), seqgp.ScaledSigmoid(-2.0, 5.0, 0.4, 0.3)])
+def test_the_smallest_value_is_found_without_compiling(prior):
+    np.testing.assert_allclose(prior.least(), Prior.least(prior), rtol=1e-9)

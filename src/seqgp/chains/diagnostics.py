@@ -40,7 +40,7 @@ def diagnose(z: Values, latent: Values, names: list[str]) -> Diagnosis:
     if values.shape[1] < 4:
         return Diagnosis(*(dict.fromkeys([*names, "latent"], float("nan")) for _ in Diagnosis._fields))
     halves = _halves(values)
-    ranked = _rank_normalised(halves)
+    ranked = rank_normalised(halves)
 
     def named(result, worst) -> dict[str, float]:
         entries = {name: float(value) for name, value in zip(names, result)}
@@ -76,15 +76,21 @@ def _halves(values: Values) -> Values:
     return np.concatenate([values[:, :half], values[:, -half:]])
 
 
-def _rank_normalised(values: Values) -> Values:
-    from scipy.stats import rankdata  # takes as long to import as all the rest
-
+def rank_normalised(values: Values) -> Values:
+    """Ranks among all draws, as quantiles of a normal distribution."""
     flat = values.reshape(-1, values.shape[-1])
-    return ndtri((rankdata(flat, axis=0) - 3 / 8) / (len(flat) + 1 / 4)).reshape(values.shape)
+    ranks = np.stack([_ranks(column) for column in flat.T], axis=1)
+    return ndtri((ranks - 3 / 8) / (len(flat) + 1 / 4)).reshape(values.shape)
+
+
+def _ranks(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """From 1, those of equal values averaged; SciPy's takes as long to import as all the rest."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[place]
 
 
 def _rhat(values: Values, ranked: Values) -> Each:
-    folded = _rank_normalised(np.abs(values - np.median(values, axis=(0, 1))))
+    folded = rank_normalised(np.abs(values - np.median(values, axis=(0, 1))))
     return np.fmax(gelman_rubin(ranked), gelman_rubin(folded))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import typer
@@ -19,6 +19,7 @@ from seqgp.io.run import Run, run
 from seqgp.io.seen import Seen
 from seqgp.io.store import Store
 from seqgp.io.tables import Columns, Labelled, snapshots_from
+from seqgp.samplers.protocol import Sampler
 from seqgp.samplers.remarks import add_up, headline
 
 
@@ -64,9 +65,9 @@ def update(
     debug: Debug = False,
 ) -> None:
     """Add one or more later times to a run."""
-    store = open_run(folder)
-    snapshots = _new_ones(store, table, columns_of(store), skip_seen or revise, revise)
-    report_run(extend(store, snapshots), json, added=len(snapshots))
+    continued = Continued.of(open_run(folder))
+    snapshots = _new_ones(continued, table, skip_seen or revise, revise)
+    report_run(continued.extend(snapshots), json, added=len(snapshots))
 
 
 def configuration_of(store: Store) -> Configuration:
@@ -82,15 +83,31 @@ def configuration_of(store: Store) -> Configuration:
         raise DamagedError(f"{store.path}: its configuration cannot be read ({why}); {REMEDY}") from error
 
 
-def columns_of(store: Store) -> Columns:
-    """The columns of the run's tables; times are dates if, and only if, those of its first table were."""
-    data = configuration_of(store).data
-    return data.columns()._replace(dates=data.origin is not None)
+class Continued(NamedTuple):
+    """A run that goes on as it was configured."""
 
+    store: Store
+    configuration: Configuration
+    sampler: Sampler
 
-def held_by(store: Store) -> Any:
-    """The representation of the latent that a run goes on with; not every sampler has one."""
-    return getattr(store.latest().state, "representation", None)
+    @classmethod
+    def of(cls, store: Store) -> Continued:
+        """What its configuration says, read and built once."""
+        configuration = configuration_of(store)
+        return cls(store, configuration, configuration.build())
+
+    def columns(self) -> Columns:
+        """Those of the run's tables; times are dates if, and only if, those of its first table were."""
+        data = self.configuration.data
+        return data.columns()._replace(dates=data.origin is not None)
+
+    def check(self, table: Path, snapshots: list[Labelled]) -> None:
+        """Raise unless the run can go on with what a table holds."""
+        check_table(table, self.sampler, snapshots, self.store.latest())
+
+    def extend(self, snapshots: list[Labelled]) -> Run:
+        """Sample after each of some later snapshots."""
+        return run(self.sampler, snapshots, keep=self.configuration.run.keep, store=self.store)
 
 
 def sort_out(seen: Seen, file: Path, snapshots: list[Labelled]) -> tuple[list[Labelled], list[str]]:
@@ -105,8 +122,8 @@ def sort_out(seen: Seen, file: Path, snapshots: list[Labelled]) -> tuple[list[La
     return new, refused
 
 
-def _new_ones(store: Store, table: Path, columns: Columns, skip_seen: bool, revise: bool) -> list[Labelled]:
-    snapshots, seen = snapshots_from(table, columns), Seen(store)
+def _new_ones(continued: Continued, table: Path, skip_seen: bool, revise: bool) -> list[Labelled]:
+    snapshots, seen = snapshots_from(table, continued.columns()), Seen(continued.store)
     new, refused = sort_out(seen, table, snapshots)
     if len(new) < len(snapshots) and not skip_seen:
         raise Mistake(
@@ -118,16 +135,10 @@ def _new_ones(store: Store, table: Path, columns: Columns, skip_seen: bool, revi
         raise Mistake(f"{table}: {refused[0]}{more}; nothing was added: mend the table, or --revise to leave them out")
     for text in refused:
         warnings.warn(f"{table}: left out: {text}", stacklevel=2)
-    check_table(table, configuration_of(store).build(), new, held_by(store) if new else None)
+    continued.check(table, new)
     if refused:
-        leave_out(store.path, table, "; ".join(refused))
+        leave_out(continued.store.path, table, "; ".join(refused))
     return new
-
-
-def extend(store: Store, snapshots: list[Labelled]) -> Run:
-    """Sample after each of some later snapshots."""
-    configuration = configuration_of(store)
-    return run(configuration.build(), snapshots, keep=configuration.run.keep, store=store)
 
 
 def report_run(result: Run, as_json: bool, whole: bool = False, added: int | None = None) -> None:

@@ -9,14 +9,12 @@ from typing import Annotated, NamedTuple
 import typer
 
 from seqgp.cli.common import GOES_ON, Debug, Json, Mistake, RunFolder, command, console, open_run, show, shown
-from seqgp.cli.fitting import columns_of, configuration_of, extend, held_by, report_run, sort_out
-from seqgp.io.configured import check_table
+from seqgp.cli.fitting import Continued, report_run, sort_out
 from seqgp.io.errors import DamagedError, PassingError
 from seqgp.io.inbox import Arrival, Inbox
 from seqgp.io.left import leave_out, left_out, used
 from seqgp.io.seen import Seen, same_data
-from seqgp.io.store import Store
-from seqgp.io.tables import Columns, Labelled, snapshots_from
+from seqgp.io.tables import Labelled, snapshots_from
 from seqgp.models.errors import SeqgpError
 from seqgp.runtime import stopping
 
@@ -39,7 +37,7 @@ def watch(
     store = open_run(folder)
     if not inbox.is_dir():
         raise Mistake(f"{inbox}: not a folder; give the one where new tables arrive")
-    watching = _Watch(store, columns_of(store), Inbox(inbox, {note.file: note.mark for note in left_out(folder)}), json)
+    watching = _Watch(Continued.of(store), Inbox(inbox, {note.file: note.mark for note in left_out(folder)}), json)
     try:
         while True:
             watching.look(interval)
@@ -63,8 +61,8 @@ class _New(NamedTuple):
 class _Watch:
     """One look after the other at a folder of tables."""
 
-    def __init__(self, store: Store, columns: Columns, inbox: Inbox, as_json: bool):
-        self.store, self.columns, self.inbox, self.as_json = store, columns, inbox, as_json
+    def __init__(self, continued: Continued, inbox: Inbox, as_json: bool):
+        self.continued, self.inbox, self.as_json = continued, inbox, as_json
         self._missing = False
 
     def look(self, pause: float) -> None:
@@ -90,7 +88,7 @@ class _Watch:
                 waiting[path] = "it comes after one that waits"
                 continue
             try:
-                result = extend(self.store, [one.snapshot for one in group])
+                result = self.continued.extend([one.snapshot for one in group])
             except DamagedError:
                 raise
             except PassingError as error:
@@ -107,16 +105,15 @@ class _Watch:
 
     def _read(self, arrivals: list[Arrival]) -> tuple[list[_New], dict[Path, list[str]]]:
         """The new snapshots of all files, and what is wrong with the rest."""
-        seen, reasons, new = Seen(self.store), {}, []
-        sampler, held = configuration_of(self.store).build(), held_by(self.store)
+        seen, reasons, new = Seen(self.continued.store), {}, []
         for arrival in arrivals:
             stopping.check()
             path = arrival.path
             try:
                 if arrival.wrong is not None:
                     raise Mistake(f"{path}: {arrival.wrong}")
-                later, refused = sort_out(seen, path, snapshots_from(path, self.columns))
-                check_table(path, sampler, later, held)
+                later, refused = sort_out(seen, path, snapshots_from(path, self.continued.columns()))
+                self.continued.check(path, later)
             except SeqgpError as error:
                 reasons[path] = [str(error)]
                 continue
@@ -145,11 +142,11 @@ class _Watch:
                 self._say(path, f"{path.name}: {waiting}; trying again", "waiting")
             return
         if reasons is None:
-            used(self.store.path, path)
+            used(self.continued.store.path, path)
         else:
             text = "; ".join(" ".join(reason.split()) for reason in reasons)
             self._say(path, text, "left alone")
-            leave_out(self.store.path, path, shown(text), arrival.mark)
+            leave_out(self.continued.store.path, path, shown(text), arrival.mark)
         self.inbox.done(arrival)
 
     def _say(self, path: Path, text: str, what: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from seqgp.io.configuration import Configuration, ConfigurationError
 from seqgp.io.errors import TableError
+from seqgp.io.step import Step
 from seqgp.io.store import Store
 from seqgp.io.tables import Labelled, first_date, snapshots_from
 from seqgp.latents.grid import Grid, SharedGrid
@@ -66,19 +67,20 @@ def _check(file: str | Path, model: Any, snapshot: Labelled) -> None:
         raise ConfigurationError(f"{file}: t = {snapshot.t:g}: {error}") from error
 
 
-def check_table(file: str | Path, sampler: Any, snapshots: list[Labelled], held: Any = None) -> None:
+def check_table(file: str | Path, sampler: Any, snapshots: list[Labelled], last: Step | None = None) -> None:
     """Snapshots that model or sampler cannot take are refused before anything is sampled or written.
 
     Args:
         file: where they stand.
         sampler: the sampler of the run.
         snapshots: the snapshots.
-        held: the representation of a run that goes on; by default that of the first snapshot.
+        last: the last step of a run that goes on; one that begins has a representation that suits its first snapshot.
     """
     for snapshot in snapshots:
         _check(file, sampler.model, snapshot)
     if not snapshots or not isinstance(getattr(sampler, "latent", None), Grid):
         return
+    held = None if last is None else getattr(last.state, "representation", None)  # not every sampler has one
     grid = held if isinstance(held, SharedGrid) else sampler.latent.resolve(sampler.model.kernel, snapshots[0].x)
     for snapshot in snapshots:
         if not grid.accepts(snapshot.x):

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 from pydantic import TypeAdapter
@@ -65,7 +64,7 @@ class Manifest(NamedTuple):
 
     def random_key(self) -> Key[Array, ""]:
         """The key that the run was started with; steps fold their number into it."""
-        data = jnp.asarray(np.asarray(self.key["data"], dtype=np.uint32))
+        data = jax.device_put(np.asarray(self.key["data"], dtype=np.uint32))
         return jax.random.wrap_key_data(data, impl=self.key["implementation"])
 
     def build_model(self) -> Model | None:

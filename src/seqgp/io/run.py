@@ -5,22 +5,24 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 from jaxtyping import Array, Key
 
 from seqgp.evaluate.choose import best_sampler
 from seqgp.evaluate.forecaster import Forecaster
-from seqgp.io.seen import Seen
-from seqgp.io.step import Step
-from seqgp.io.store import Store, Writer
 from seqgp.models.errors import DataError, SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.samplers.info import Info
 from seqgp.samplers.loop import Callback, loop
 from seqgp.samplers.protocol import Sampler, State
+
+if TYPE_CHECKING:  # reading and writing a run is imported where there is one
+    from seqgp.io.seen import Seen
+    from seqgp.io.step import Step
+    from seqgp.io.store import Store, Writer
 
 
 class Run(NamedTuple):
@@ -79,17 +81,18 @@ def run(
         forecast: whether each snapshot is predicted before it is used, and the prediction's scores noted in the info.
         configuration: with a new store, anything (JSON) to remember in its manifest.
     """
-    existing = store is not None and (store if isinstance(store, Store) else Store(store)).exists
+    place = None if store is None else _opened(store)
+    existing = place is not None and place.exists
     if state is None and not existing:
         _check_covariates(sampler if isinstance(sampler, Model) else sampler.model, snapshots)
     if isinstance(sampler, Model):
         first, snapshots = _peeked(snapshots)
         chosen, why = best_sampler(sampler, first)
         key = jax.random.key(0) if key is None and not existing else key
-        done = run(chosen, snapshots, key, state, callbacks, progress, keep, store, configuration, forecast)
+        done = run(chosen, snapshots, key, state, callbacks, progress, keep, place, configuration, forecast)
         return done._replace(why=why)
     current = _Current(snapshots)
-    if store is None:
+    if place is None:
         if key is None:
             raise SamplerError("run: key is missing; pass key=jax.random.key(0), say")
         ahead = Forecaster(sampler.model) if forecast else None
@@ -97,14 +100,21 @@ def run(
         return Run(done.state, done.infos, current.snapshot, sampler.model)
     if state is not None:
         raise SamplerError("run: state and store exclude each other; a store goes on from its own last step")
-    place = store if isinstance(store, Store) else Store(store)
     with place.writing(sampler, key, keep, configuration) as writer:
         return _stored(sampler, current, callbacks, progress, keep, writer, forecast)
+
+
+def _opened(store: str | Path | Store) -> Store:
+    from seqgp.io.store import Store
+
+    return store if isinstance(store, Store) else Store(store)
 
 
 def _stored(
     sampler, current: _Current, callbacks: Any, progress: bool | None, keep: int | None, writer: Writer, forecast: bool
 ) -> Run:
+    from seqgp.io.seen import Seen
+
     store, last = writer.store, writer.last()
     called: list[Any] = [callbacks] if callable(callbacks) else list(callbacks)
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from seqgp.filtering.linearised import Linearisation
@@ -91,7 +90,7 @@ def decode(skeleton: Any, arrays: Any) -> Any:
         return float(skeleton["$float"])
     if "$array" in skeleton:
         array = arrays[skeleton["$array"]]
-        return jnp.asarray(array) if skeleton.get("device") else array
+        return jax.device_put(array) if skeleton.get("device") else array
     if "$dict" in skeleton:
         return {key: decode(value, arrays) for key, value in skeleton["$dict"].items()}
     if "$tuple" in skeleton:

@@ -18,9 +18,11 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
 from numpyro.distributions.transforms import biject_to
-from scipy.special import log_ndtr, ndtr
+from scipy.special import expit, log_ndtr, ndtr
 
 from seqgp.models.errors import ModelError
+
+REACH = 8.0  # standard deviations of ``z`` that count: a normal variable is beyond with probability 1e-15
 
 
 class Prior(eqx.Module):
@@ -33,6 +35,12 @@ class Prior(eqx.Module):
     @abc.abstractmethod
     def value(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
         """The parameter in natural units at ``z``."""
+
+    def least(self) -> float:
+        """The smallest value, as far as double precision can tell."""
+        with jax.enable_x64(True), jax.ensure_compile_time_eval():  # a model may be made inside a trace
+            ends = self.loc + REACH * self.scale * np.array([-1.0, 1.0])
+            return float(np.min(np.asarray(self.value(jnp.asarray(ends)))))
 
     def through(self, function: Callable[[Array], Array]) -> Through:
         """This prior passed through a monotone function: the parameter is ``function(value(z))``."""
@@ -59,6 +67,10 @@ class ScaledSigmoid(Prior):
     def value(self, z):
         """The parameter in natural units at ``z``."""
         return self.low + (self.high - self.low) * jax.nn.sigmoid(z)
+
+    def least(self) -> float:
+        """The smallest value, as far as double precision can tell."""
+        return float(self.low + (self.high - self.low) * expit(self.loc - REACH * self.scale))
 
 
 class Through(Prior):
@@ -101,21 +113,20 @@ class FromDistribution(Prior):
     loc: float = 0.0
     scale: float = 1.0
 
-    reach = 8.0  # beyond, the unconstrained quantile continues along its last slope
-    nodes = 3201
+    nodes = 3201  # beyond the last, the unconstrained quantile continues along its slope there
 
     def __init__(self, distribution: dist.Distribution):
         _check_distribution(distribution)
         self.distribution = distribution
-        z = np.linspace(-self.reach, self.reach, self.nodes)
+        z = np.linspace(-REACH, REACH, self.nodes)
         self.height, self.slope = _tabulate(distribution, z)
 
     def value(self, z):
         """The parameter in natural units at ``z``."""
-        step = 2 * self.reach / (self.nodes - 1)
-        inside = jnp.clip(z, -self.reach, self.reach)
-        cell = jnp.clip(((inside + self.reach) / step).astype(int), 0, self.nodes - 2)
-        s = (inside + self.reach) / step - cell.astype(inside.dtype)
+        step = 2 * REACH / (self.nodes - 1)
+        inside = jnp.clip(z, -REACH, REACH)
+        cell = jnp.clip(((inside + REACH) / step).astype(int), 0, self.nodes - 2)
+        s = (inside + REACH) / step - cell.astype(inside.dtype)
         height, slope = jnp.asarray(self.height), jnp.asarray(self.slope) * step
         left, right = height[cell], height[cell + 1]
         unconstrained = (
@@ -248,9 +259,7 @@ def check_positive(slot: Slot, where: str) -> None:
     """Raise unless a number is positive, or a prior has no mass below zero (as far as double precision can tell)."""
     for entry in slot if isinstance(slot, tuple) else (slot,):
         if isinstance(entry, Prior):
-            with jax.enable_x64(True), jax.ensure_compile_time_eval():  # a model may be made inside a trace
-                ends = entry.loc + FromDistribution.reach * entry.scale * np.array([-1.0, 1.0])
-                lowest = float(np.min(np.asarray(entry.value(jnp.asarray(ends)))))
+            lowest = entry.least()
             if lowest < 0:
                 raise ModelError(
                     f"{where}: its prior reaches below zero (to {lowest:.3g}); take one of positive numbers, such as "

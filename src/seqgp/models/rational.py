@@ -8,7 +8,6 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import hankel, solve_continuous_lyapunov, solve_triangular
-from scipy.optimize import linprog
 
 from seqgp.models.errors import ModelError
 
@@ -95,6 +94,8 @@ def _fitted_weights(correlation: Callable, rates: np.ndarray, reach: float) -> n
     shown = columns(lambda rate: np.exp(-rate * distance))
     density = columns(lambda rate: 2 * rate / (rate**2 + squared))
     density /= np.abs(density).max(axis=1, keepdims=True)
+    from scipy.optimize import linprog  # a tenth of a second to import, and few kernels need it
+
     slack, target = np.ones((len(distance), 1)), correlation(distance)
     least = linprog(
         np.append(np.zeros(len(rates)), 1.0),

@@ -44,7 +44,7 @@ class CloudPredictive(NamedTuple):
             )[0]
             for g, group in enumerate(self.bank.groups)
         ]
-        return jnp.asarray(slots.unpack(in_threads(tasks)))
+        return jax.device_put(slots.unpack(in_threads(tasks)))
 
     def log_marginals(self, model: Model, y: np.ndarray) -> np.ndarray:
         """``log p(y)`` of each draw's particle, latent and coefficients of the mean integrated out."""

@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 VARIABLE = "SEQGP_CACHE"  # a folder, or one of OFF
 OFF = ("0", "off", "no", "false")
 LARGEST = 1 << 30  # bytes; what was not used for longest goes first
-QUICKEST = 0.05  # seconds of compilation below which a file on disk gains nothing
+QUICKEST = 0.01  # seconds of compilation below which a file on disk gains nothing
 UNUSED = 60 * 24 * 3600  # seconds after which a folder of another version is removed
 LOCK = ".lockfile"  # of JAX's own cache
 PATIENCE = 5.0  # seconds to wait for another process

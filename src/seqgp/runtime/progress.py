@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from seqgp.samplers.info import Info
 
 
@@ -20,14 +19,7 @@ class ProgressBar:
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         if wanted:
-            self._progress = Progress(
-                TextColumn("t = {task.fields[t]:.6g}"),
-                BarColumn(bar_width=24),
-                TimeElapsedColumn(),
-                TextColumn("{task.fields[last]}"),
-                console=Console(stderr=True),
-                transient=False,
-            )
+            self._progress = _bar()
 
     def __enter__(self) -> ProgressBar:
         """Show the bar."""
@@ -56,3 +48,17 @@ class ProgressBar:
         if self._progress is not None and self._task is not None:
             last = f"step {info.step}: {info.seconds:.2f} s, {info.health}"
             self._progress.update(self._task, completed=1.0, last=last)
+
+
+def _bar() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    return Progress(
+        TextColumn("t = {task.fields[t]:.6g}"),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[last]}"),
+        console=Console(stderr=True),
+        transient=False,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,14 +34,15 @@ class Conditioning(NamedTuple):
     mask: np.ndarray
     observe: Observe
     known: bool  # the sites themselves are in the window: nothing is left to draw
-    z: Float[ArrayLike, "draws d"]
-    window: Float[ArrayLike, "draws tau S"]
+    z: Float[np.ndarray, "draws d"]
+    window: Float[np.ndarray, "draws tau S"]
     columns: Mapping[str, Float[ArrayLike, "n w"]]  # of the covariates of the mean, by the names of their weights
     context: PyTree  # of new data
 
     def draws(self, key: Key[Array, ""], model: Model) -> Float[Array, "draws n"]:
         """One draw of the level at the new inputs for each posterior draw."""
-        return jnp.concatenate(self._in_pieces(_draw_levels, model, jax.random.split(key, len(self.z))))
+        levels = self._in_pieces(_draw_levels, model, jax.random.split(key, len(self.z)))
+        return jax.device_put(np.concatenate(levels))
 
     def log_marginals(self, model: Model, y: np.ndarray) -> np.ndarray:
         """``log N(y; mean, K + noise²)`` for each posterior draw, the latent integrated out; NaN in ``y`` drops out."""
@@ -49,13 +51,11 @@ class Conditioning(NamedTuple):
         return np.concatenate(self._in_pieces(_log_marginals, model, each, filled, missing))
 
     def _in_pieces(self, function, model: Model, each, *shared) -> list:
-        pieces = np.array_split(np.arange(len(self.z)), min(cores(), len(self.z)))
-        tasks = [
-            compiled(function, model, self._replace(z=self.z[piece], window=self.window[piece]), each[piece], *shared)[
-                0
-            ]
-            for piece in pieces
-        ]
+        ends = np.linspace(0, len(self.z), min(cores(), len(self.z)) + 1).astype(int).tolist()
+        tasks = []
+        for piece in itertools.starmap(slice, itertools.pairwise(ends)):
+            part = self._replace(z=self.z[piece], window=self.window[piece])
+            tasks.append(compiled(function, model, part, each[piece], *shared)[0])
         return in_threads(tasks)
 
 
@@ -139,8 +139,8 @@ def conditioning_of(state: SequentialState, model: Model, x: np.ndarray, t: floa
         mask=np.concatenate([window.mask, (np.arange(slots) < n)[None]]),
         observe=new.observe,
         known=new.known,
-        z=jnp.asarray(state.z),
-        window=jnp.asarray(window.f),
+        z=np.asarray(state.z),
+        window=np.asarray(window.f),
         columns=model.mean_function.columns(t, x, context),
         context=context,
     )
