@@ -113,7 +113,11 @@ BARE = HEAVY | {"jax", "jaxlib", "numpy", "numpyro", "equinox", "scipy", "rich",
 COSTS = [  # what is done, and what must not have been imported for it
     ("import seqgp", BARE | {"typer"}),
     ("import seqgp, jax; seqgp.enable_x64(); seqgp.cache(); seqgp.Model, seqgp.Gaussian, seqgp.Snapshot", HEAVY),
-    ("import seqgp; seqgp.SequentialSampler, seqgp.FullSampler, seqgp.run, seqgp.predict, seqgp.Run", HEAVY),
+    (
+        "import seqgp; seqgp.SequentialSampler, seqgp.FullSampler, seqgp.run, seqgp.predict, seqgp.Run",
+        HEAVY | {"pydantic", "rich", "scipy.optimize"},
+    ),
+    ("import seqgp.cli.fitting", {"scipy.stats", "scipy.optimize", "matplotlib", "plotly", "zarr", "xarray"}),
     ("from seqgp.cli import main; main(['--version'])", BARE),
     ("from seqgp.cli import main; main(['--help'])", BARE - {"rich"}),
 ]
