@@ -16,12 +16,11 @@ from typing import Any
 import cloudpickle
 import numpy as np
 import psutil
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import seqgp
 from benchmarks.lines import Line, main, timed
-
-LOCAL: dict[str, Any] = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+from seqgp.fleets.cluster import local_cluster
 
 
 def model() -> seqgp.Model:
@@ -57,7 +56,7 @@ def lines(quick: bool = False) -> list[Line]:
 @contextlib.contextmanager
 def _cluster(folder: Path, workers: int, stream: seqgp.Stream) -> Iterator[Any]:
     """A client of so many workers on this machine, a thread each, with everything compiled that a stream needs."""
-    with LocalCluster(n_workers=workers, threads_per_worker=1, **LOCAL) as local, Client(local) as connected:
+    with local_cluster(workers) as local, Client(local) as connected:
         client: Any = connected
         packed = cloudpickle.dumps(stream)
         ready = [

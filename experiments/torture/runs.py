@@ -139,3 +139,9 @@ def disturbed(where: str, number: int, which: str, *command: object) -> tuple[in
         out, said = process.communicate()
         return 999, out, said
     return process.returncode, out, said
+
+
+def tell(what: str, code: int, said: str, resumed: bool) -> None:
+    """What did not hold, for whoever looks into it."""
+    after = "went on" if resumed else "did not go on to the same draws"
+    print(f"{what}: exit code {code}, {after}: {said}", file=sys.stderr, flush=True)

@@ -6,7 +6,7 @@ import signal
 import time
 from pathlib import Path
 
-from experiments.torture.runs import SAMPLERS, Runs, disturbed, started
+from experiments.torture.runs import SAMPLERS, Runs, disturbed, started, tell
 
 PHASES = {  # where a signal comes, and at which call
     "fit": [("import:pandas", 1), ("reading", 1), ("compiling", 2), ("sampling", 3), ("writing", 3), ("renaming", 2),
@@ -28,8 +28,11 @@ def killed_at_random(runs: Runs, sampler: str) -> tuple[int, int]:
         process = started(*arguments)
         time.sleep(runs.rng.uniform(0.3, 1.0) * seconds)
         process.kill()
-        process.communicate()
-        held += runs.resumed(run, sampler, *arguments)
+        _, said = process.communicate()
+        again = runs.resumed(run, sampler, *arguments)
+        held += again
+        if not again:
+            tell(f"update of {sampler}", process.returncode, said, again)
     return tries, held
 
 
@@ -43,10 +46,14 @@ def killed_at_writes(runs: Runs, sampler: str) -> tuple[int, int]:
         numbers = range(1, calls + 1) if runs.size >= 10 else {calls // 2}
         for number in numbers:
             run = _begun(runs, command, sampler)
-            code, *_ = disturbed("writes", number, "SIGKILL", *_arguments(command, run))
+            code, _, said = disturbed("writes", number, "SIGKILL", *_arguments(command, run))
             again = runs.resumed(run, sampler, *_arguments(command, run))
-            tried += 1
-            held += code == -signal.SIGKILL and again
+            if code == 0 and again:  # fewer calls than before: what compiled quickly this time stays out of the cache
+                continue
+            right = code == -signal.SIGKILL and again
+            tried, held = tried + 1, held + right
+            if not right:
+                tell(f"{command} of {sampler}, write {number} of {calls}", code, said, again)
     return tried, held
 
 
@@ -61,8 +68,10 @@ def stopped_in_phases(runs: Runs, which: str) -> tuple[int, int]:
             # In `watch` a stop is how it ends; before a command begins, Python's own answer to the signal will do.
             quiet = code in (128 + number, -number, *([0] if command == "watch" else [])) and "Traceback" not in said
             then = _arguments("update" if command == "watch" else command, run)
-            tried += 1
-            held += quiet and runs.resumed(run, sampler, *then)
+            again = runs.resumed(run, sampler, *then)
+            tried, held = tried + 1, held + (quiet and again)
+            if not (quiet and again):
+                tell(f"{which} in {command} of {sampler}, {where} {call}", code, said, again)
     return tried, held
 
 

@@ -31,12 +31,7 @@ def straight(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(straight):  # what it compiled, the workers load
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1", silence_logs=50
-        ) as local,
-        distributed.Client(local) as client,
-    ):
+    with module.local_cluster(2) as local, distributed.Client(local) as client:
         yield client
 
 
@@ -55,6 +50,11 @@ def test_draws_are_those_of_one_process(client, straight, tmp_path):
     assert np.array_equal(found.runs["s1"].state.z, seqgp.Store(straight / "s1").latest().state.z)
     again = seqgp.fleet(streams(COUNT), store=tmp_path, client=client)
     assert (again.failed, again.table.added.tolist()) == ((), [0] * COUNT)
+
+
+def test_nothing_piles_up_on_our_own_workers(client):
+    """Dask's profiler keeps the stacks of an hour: half a megabyte a second."""
+    assert not any(client.run(lambda dask_worker: "profile" in dask_worker.periodic_callbacks).values())
 
 
 def test_a_stream_that_fails_on_a_worker_fails_alone(client, straight, tmp_path):

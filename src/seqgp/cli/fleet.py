@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from seqgp.cli.common import GOES_ON, MISTAKE, Debug, Json, Mistake, check_target, command, show, shown
 from seqgp.cli.lazy import STYLE
+from seqgp.fleets.cluster import local_cluster
 from seqgp.fleets.outcome import Outcome, statuses
 from seqgp.fleets.run import fleet as run_fleet
 from seqgp.fleets.template import read_fleet
@@ -126,12 +127,10 @@ def _client(scheduler: str | None, workers: int | None) -> Iterator[Any]:
     if scheduler is not None and workers is not None:
         raise Mistake("--scheduler is for a cluster that is there, --workers for processes of this machine: choose one")
     with extra("fleet"):
-        from distributed import Client, LocalCluster
+        from distributed import Client
     with contextlib.ExitStack() as stack:
-        if scheduler is None:
-            settings: dict[str, Any] = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
-            local = LocalCluster(n_workers=workers, threads_per_worker=1, **settings)
-            yield stack.enter_context(Client(stack.enter_context(local)))
+        if workers is not None:
+            yield stack.enter_context(Client(stack.enter_context(local_cluster(workers))))
             return
         try:
             client = Client(scheduler)

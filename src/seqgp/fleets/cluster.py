@@ -26,6 +26,20 @@ SIGN = 0.5  # seconds between two signs of progress of a stream
 KEPT = 16  # samplers that a worker remembers
 
 
+def local_cluster(workers: int) -> Any:
+    """A ``LocalCluster`` of so many processes, a thread each, that only this machine reaches.
+
+    Dask's profiler is off: it looks into a worker a hundred times a second, and keeps what it saw for an hour, which
+    for the deep stacks of compiled code is a gigabyte and more.
+    """
+    with extra("fleet"):
+        import dask
+        import distributed
+    settings: dict[str, Any] = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+    with dask.config.set({"distributed.worker.profile.enabled": False}):
+        return distributed.LocalCluster(n_workers=workers, threads_per_worker=1, **settings)
+
+
 class Cluster:
     """The workers of a Dask cluster.
 
