@@ -27,21 +27,27 @@ np.savez(sys.argv[3], **drawn())
 
 
 def drawn():
-    """Draws of four chains after two steps, and how many devices the chains were on."""
-    found, advance = {}, draw.advance
+    """Draws of four chains, and how many devices they were on: a sequence of two steps, and both times at once."""
+    found, advance = {"even": [spread(3), spread(4)]}, draw.advance
 
     def watched(key, chains, *args):
         after, *rest = advance(key, chains, *args)
         found["devices"] = len(after.positions[0].z.sharding.device_set)
         return after, *rest
 
-    draw.advance = watched
+    draw.advance, data, few = watched, snapshots()[:2], {"draws": 12, "chains": 4, "warmup": 6}
     try:
-        state, info = sampled(seqgp.SequentialSampler(model(), draws=12, chains=4, warmup=6), snapshots()[:2])
+        for name, sample in (
+            ("sequential", lambda: sampled(seqgp.SequentialSampler(model(), **few), data)),
+            ("full", lambda: seqgp.FullSampler(model(), **few).sample(jax.random.key(2), data)),
+        ):
+            state, info = sample()
+            found |= {f"{name}/z": state.z, f"{name}/devices": found.pop("devices")}
+            found[f"{name}/latent"] = np.ravel(state.latent)
+            found[f"{name}/evaluations"] = sum(update.evaluations for update in info.updates.values())
     finally:
         draw.advance = advance
-    evaluations = info.updates["parameters"].evaluations
-    return found | {"z": state.z, "latent": state.latent, "evaluations": evaluations, "even": [spread(3), spread(4)]}
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +60,17 @@ def on_four(tmp_path_factory):
     return np.load(path)
 
 
-def test_chains_over_devices_draw_the_same(on_four):
-    """Four chains are one a device; three could not be shared out evenly, and would stay on the cores of the first."""
+@pytest.fixture(scope="module")
+def on_one():
     assert jax.device_count() == 1
-    alone = drawn()
-    assert (int(on_four["devices"]), alone["devices"]) == (4, 1)
+    return drawn()
+
+
+@pytest.mark.parametrize("sampler", ["sequential", "full"])
+def test_chains_over_devices_draw_the_same(on_four, on_one, sampler):
+    """Four chains are one a device; three could not be shared out evenly, and would stay on the cores of the first."""
+    assert (int(on_four[f"{sampler}/devices"]), on_one[f"{sampler}/devices"]) == (4, 1)
     assert on_four["even"].tolist() == [False, True]
-    for name in ("z", "latent", "evaluations"):
-        np.testing.assert_allclose(on_four[name], alone[name], rtol=1e-8, atol=1e-8, err_msg=name)
+    for what in ("z", "latent", "evaluations"):
+        name = f"{sampler}/{what}"
+        np.testing.assert_allclose(on_four[name], on_one[name], rtol=1e-8, atol=1e-8, err_msg=name)

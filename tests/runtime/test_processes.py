@@ -2,9 +2,11 @@
 
 import itertools
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import jax
@@ -12,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from jax.experimental import multihost_utils
 
 import seqgp
 from seqgp.chains import draw
@@ -32,6 +35,14 @@ from test_processes import drawn, refused
 assert (jax.process_count(), jax.local_device_count(), jax.device_count()) == (2, 1, 2)
 np.savez(f"{out}/{number}.npz", **drawn(f"{out}/run of {number}"), refused=refused(number))
 """
+PATIENCE = 10  # seconds without a sign of life after which JAX gives a process up
+DYING = (
+    CODE.partition("from test_processes")[0].replace("id=number", f"id=number, heartbeat_timeout_seconds={PATIENCE}")
+    + """
+from test_processes import killed_within_a_step
+killed_within_a_step(f"{out}/run of {number}", dies=number == int(sys.argv[5]))
+"""
+)
 ORDER = np.random.default_rng(0).permutation(32)
 TAKEN = ORDER % 3 == 0
 
@@ -103,6 +114,21 @@ def refused(number):
     return said
 
 
+def killed_within_a_step(folder, dies):
+    """A run whose process is killed in its second step, once it is known to be the same everywhere."""
+    gather, exchanges = multihost_utils.process_allgather, []
+
+    def deadly(*args, **kwargs):
+        exchanges.append(seqgp.Store(folder).exists and len(seqgp.Store(folder)))
+        if dies and exchanges.count(1) == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return gather(*args, **kwargs)
+
+    multihost_utils.process_allgather = deadly
+    sampler = seqgp.OnlineSampler(model(), particles=32, draws=20)
+    seqgp.run(sampler, snapshots(missing=0.2)[:4], key=jax.random.key(1), store=folder, progress=False)
+
+
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     jax.config.update("jax_disable_most_optimizations", True)
@@ -110,16 +136,15 @@ def alone(tmp_path_factory):
     jax.config.update("jax_disable_most_optimizations", False)
 
 
-@pytest.fixture(scope="module")
-def both(alone, tmp_path_factory):  # what that compiled, these load
-    out, tests = tmp_path_factory.mktemp("both"), Path(__file__).parent.parent
+def run_both(code, out, *more):
+    """Exit codes and what was said of two processes that make up one run."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-c", CODE]
+    tests = Path(__file__).parent.parent
     started = [
         subprocess.Popen(
-            [*command, str(number), str(port), str(tests), str(out)],
+            [sys.executable, "-c", code, str(number), str(port), str(tests), str(out), *map(str, more)],
             env=os.environ | {"JAX_PLATFORMS": "cpu"}, stderr=subprocess.PIPE, text=True,
         )
         for number in (0, 1)
@@ -129,7 +154,14 @@ def both(alone, tmp_path_factory):  # what that compiled, these load
     finally:
         for process in started:
             process.kill()
-    assert [process.returncode for process in started] == [0, 0], "\n".join(text[-3000:] for text in said)
+    return [process.returncode for process in started], said
+
+
+@pytest.fixture(scope="module")
+def both(alone, tmp_path_factory):  # what that compiled, these load
+    out = tmp_path_factory.mktemp("both")
+    codes, said = run_both(CODE, out)
+    assert codes == [0, 0], "\n".join(text[-3000:] for text in said)
     return [np.load(out / f"{number}.npz") for number in (0, 1)]
 
 
@@ -146,3 +178,18 @@ def test_processes_that_do_not_fit_are_told(both):
         uneven, apart = one["refused"].tolist()
         assert "particles = 33 cannot be shared out evenly by 2 processes" in uneven
         assert "not at the same step of the same run" in apart
+
+
+@pytest.mark.parametrize("dies", [0, 1])
+def test_a_process_that_dies_within_a_step_ends_the_other_in_bounded_time(alone, tmp_path, dies):
+    """One that loses its partner says so; one that loses the coordinator, process 0, is ended by JAX with a word."""
+    begun = time.monotonic()
+    codes, said = run_both(DYING, tmp_path, dies)
+    assert time.monotonic() - begun < 60 + 3 * PATIENCE
+    assert codes[dies] == -signal.SIGKILL
+    assert codes[1 - dies] not in (0, None)
+    ours = "another of the 2 processes of jax.distributed is gone" in said[1 - dies]
+    assert ours or (dies == 0 and "another task died" in said[1])
+    for number in (0, 1):
+        store = seqgp.Store(tmp_path / f"run of {number}")
+        assert (len(store), store.check()) == (1, [])

@@ -14,6 +14,10 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 
+class ProcessLost(ConnectionError):
+    """Another process of the same run is gone."""
+
+
 def share(count: int) -> slice:
     """Which of so many parts are those of this process: all, where it is alone or they cannot be shared out evenly."""
     each, rest = divmod(count, jax.process_count())
@@ -24,7 +28,13 @@ def gathered(tree: Any, count: int) -> Any:
     """Arrays of all ``count`` parts, ``(count, …)``, from those of this process; as they are where it has all."""
     if len(jax.tree.leaves(tree)[0]) == count:
         return tree
-    return jax.tree.map(np.asarray, multihost_utils.process_allgather(tree, tiled=True))
+    try:
+        return jax.tree.map(np.asarray, multihost_utils.process_allgather(tree, tiled=True))
+    except (RuntimeError, ValueError) as error:  # as JAX passes on what the network said
+        raise ProcessLost(
+            f"another of the {jax.process_count()} processes of jax.distributed is gone, or cannot be reached; every "
+            f"finished step is kept: start all of them again ({' '.join(str(error).split())[:200]})"
+        ) from error
 
 
 def same_everywhere(*trees: Any) -> bool:
