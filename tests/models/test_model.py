@@ -51,6 +51,28 @@ def test_parameters_in_natural_units():
     assert many["scale"].shape == (4,)
 
 
+UNSORTED = {"width": seqgp.ScaledSigmoid(0, 1), "depth": dist.HalfNormal(1.0)}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mean": seqgp.Linear(["height", "day"], [dist.Normal(-5.0, 3.0), seqgp.ScaledSigmoid(0, 1)])},
+        {"likelihood": seqgp.Likelihood(lambda f, c, width, depth: dist.Normal(f, width + depth), **UNSORTED)},
+        {"likelihood": seqgp.StudentT(seqgp.ScaledSigmoid(0, 1), df=dist.Gamma(2.0, 0.1))},
+        {"space": seqgp.Covariance(lambda a, b, width, depth: jnp.exp(-jnp.sum((a - b) ** 2) / width), **UNSORTED)},
+    ],
+    ids=["mean", "likelihood", "ready-made", "kernel"],
+)
+def test_what_is_compiled_has_the_parameters_in_the_order_of_z(changes):
+    """JAX sorts the keys of a dictionary when a model is taken apart and put together again."""
+    ours = model(**changes)
+    again = jax.tree.map(lambda leaf: leaf, ours)
+    assert again.names == ours.names
+    for before, after in zip(ours.prior_of_z(), again.prior_of_z()):
+        np.testing.assert_array_equal(before, after)
+
+
 def test_known_parameters_are_no_part_of_z():
     known = seqgp.Model(
         kernel=seqgp.Separable(time=seqgp.Matern12(1.0), space=seqgp.Matern12(2.0)),

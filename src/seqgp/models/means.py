@@ -218,7 +218,8 @@ class Linear(Mean):
         self.intercept = as_entry(intercept, "Linear: intercept")
 
     def slots(self):  # noqa: D102
-        return {"mean": self.intercept} | {f"mean.{name}": slot for name, slot in self.weights.items()}
+        # In the order of the columns: JAX sorts a dictionary when it takes a model apart.
+        return {"mean": self.intercept} | {f"mean.{one.name}": self.weights[one.name] for one in self.features}
 
     def design(self, t, x, context):  # noqa: D102
         columns = [np.ones((len(x), 1))]

@@ -76,7 +76,8 @@ class Model(eqx.Module):
 
     def slots(self) -> dict[str, Slot]:
         """Every parameter by name, in the order of ``z``: kernel, mean, likelihood."""
-        return self.kernel.slots() | self.mean_function.slots() | self.likelihood.priors
+        of_data = sorted(self.likelihood.priors.items())  # as JAX sorts a dictionary when it takes a model apart
+        return self.kernel.slots() | self.mean_function.slots() | dict(of_data)
 
     @functools.cached_property
     def mean_function(self) -> Mean:

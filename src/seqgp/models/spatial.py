@@ -31,8 +31,8 @@ class Covariance(Kernel):
         self.priors = {name: as_slot(value, f"Covariance: {name}") for name, value in priors.items()}
 
     def slots(self):
-        """The parameters by name, each a number or a prior."""
-        return dict(self.priors)
+        """The parameters by name, each a number or a prior; sorted, as JAX sorts a dictionary."""
+        return dict(sorted(self.priors.items()))
 
     def prepare(self, x, other):
         """What the covariance needs of the inputs, whatever the parameters."""
