@@ -33,7 +33,7 @@ TABLES = {  # content of table.csv: what the line must say
     "column names in capitals": (GOOD.replace("t,x1,x2,y", "T,X1,X2,Y"), "no column 't'"),
     "semicolons": (GOOD.replace(",", ";"), "no column 't'"),
     "tabs": (GOOD.replace(",", "\t"), "no column 't'"),
-    "the same column twice": (GOOD.replace("x1,x2", "x1,x1"), "two columns are called 'x1'"),
+    "the same column twice": (GOOD.replace("x1,x2", "x1,x1"), "table.csv: two columns are called 'x1'"),
     "another column twice": (GOOD.replace("station", "y"), "two columns are called 'y'"),
     "semicolons and decimal commas": (GOOD.replace(",", ";").replace(".", ","), "separated by semicolons"),
     "a blank line before the mistake": (table(*LINES[:2], "", "  ", "0,west,0.7,1,S2"), "row 5, column 'x1'"),

@@ -53,6 +53,10 @@ def test_with_revise_they_are_named_left_out_and_listed(seqgp_, run):
     assert "not used" in out
     assert "more.csv" in out
     assert json.loads(seqgp_("summary", run, "--json")[1])["left_out"][0]["file"] == str(revised)
+    code, out, err = seqgp_("update", run, given(run, rows([2]).replace("2,0.2,0.37,", "2,0.2,0.37,9")), "--revise")
+    assert "left out: rows" in err
+    assert "nothing was added" in out
+    assert "same values" not in out  # they were not
 
 
 def test_the_same_rows_in_another_order_were_seen(seqgp_, run):

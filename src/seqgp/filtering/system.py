@@ -106,6 +106,10 @@ class System(eqx.Module):
             found.append(own["scale"] ** 2 * matrix)
         return tuple(found)
 
+    def sd(self, parameters: Parameters) -> float:
+        """The standard deviation of the latent, for space kernels of variance one."""
+        return float(np.sqrt(sum(float(own["scale"]) ** 2 for own in self._own(parameters))))
+
     def distances(self, x: Float[ArrayLike, "n D"], other: Float[ArrayLike, "m D"]) -> tuple[Any, ...]:
         """What the space kernels need of the inputs."""
         return tuple(term.space.prepare(x, other) for _, term in self.model.kernel.terms())

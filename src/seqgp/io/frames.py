@@ -30,6 +30,8 @@ def read_table(path: str | Path) -> pd.DataFrame:
     content = read_bytes(path)
     try:
         frame = _read_csv(path, content) if kind == "csv" else _read_parquet(content)
+    except TableError:
+        raise
     except UnicodeDecodeError as error:
         raise TableError(f"{path}: not a text file in UTF-8 (byte {error.start}); is it a CSV?") from error
     except (ValueError, OSError, NotImplementedError, OverflowError, csv.Error, pa.ArrowException) as error:

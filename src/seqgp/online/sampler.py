@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Key
+from jaxtyping import Float, Key
 
 from seqgp.filtering.linearised import check_linearisable
 from seqgp.filtering.system import System
 from seqgp.linalg.types import Array
 from seqgp.models.errors import DataError, ModelError, SamplerError
+from seqgp.models.kernels import Parameters
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.models.states import ORDER
@@ -30,6 +33,7 @@ from seqgp.samplers.protocol import Progress
 
 FEWEST = 16  # particles
 FEWEST_KEPT = 10  # snapshots of a bounded history
+FINEST = 5e-7  # noise over the sd of the latent: of squares, which covariances hold, no digits are left soon below it
 
 
 class OnlineSampler:
@@ -86,11 +90,31 @@ class OnlineSampler:
     def check_likelihood(self, snapshot: Snapshot | None) -> None:
         """Raise, naming what and the remedy, unless filters take the data of this likelihood; nothing is compiled."""
         likelihood = self.model.likelihood
+        if likelihood.conjugate and snapshot is not None:
+            self._check_noise(snapshot)
         if likelihood.pointwise:
             return
         if snapshot is None:
             raise ModelError("the likelihood sees all of the latent at once, and there is no snapshot to try it on")
         check_linearisable(self.model, snapshot)
+
+    def _check_noise(self, snapshot: Snapshot) -> None:
+        """Raise where data are so exact that the filters' covariances cannot hold what is left to know."""
+        parameters, sd = self._centre
+        likelihood = self.model.likelihood
+        noise = float(np.min(likelihood.noise(likelihood.context_at(snapshot.t, snapshot.context), parameters)))
+        if noise < FINEST * sd:
+            raise ModelError(
+                f"OnlineSampler: a noise of {noise:.2g} is lost in the rounding of the filters' covariances where the "
+                f"latent has a standard deviation of {sd:.2g}; give one of at least {FINEST * sd:.1g}, or take "
+                "SequentialSampler with latent=Dense()"
+            )
+
+    @functools.cached_property
+    def _centre(self) -> tuple[Parameters, float]:
+        """The parameters at the centre of their priors, and the sd of the latent there."""
+        parameters = jax.tree.map(np.asarray, self.system.parameters(jnp.asarray(self.system.cloud_prior()[0])))
+        return parameters, self.system.sd(parameters)
 
     def init(
         self, key: Key[Array, ""], snapshot: Snapshot, progress: Progress | None = None
@@ -143,6 +167,7 @@ class OnlineSampler:
         else:
             drawn = ratios.draws(step.rng, particle)
         latent, parameters, z = self._named(cloud.z[particle], drawn, step)
+        _check_finite(latent, snapshot.t)
         log_evidence = cloud.log_total() if self.forget == 1 else before + ahead
         state = OnlineState(
             snapshot.t, step.number, latent, parameters, z, particle, cloud, step.past.born, log_evidence,
@@ -172,6 +197,15 @@ class OnlineSampler:
             raise DataError(f"t = {snapshot.t} is not after the last t = {state.t}")
         if snapshot.x.shape[1] != state.dimension:
             raise DataError(f"Snapshot: x has {snapshot.x.shape[1]} columns, but the last one had {state.dimension}")
+
+
+def _check_finite(latent: Float[np.ndarray, "draws N"], t: float) -> None:
+    lost = int((~np.isfinite(latent).all(axis=1)).sum())
+    if lost:
+        raise SamplerError(
+            f"t = {t}: {lost} of {len(latent)} draws of the latent are not finite: the filters' covariances have no "
+            "digits left, as with a noise far below the scale; give a larger noise, or take SequentialSampler"
+        )
 
 
 def _natural(system: System, z, coefficients):
