@@ -68,7 +68,7 @@ wheel: $(VENV)/ready  ## build the wheel, install it with pip into an empty envi
 	cd build/wheel && bin/seqgp --version && bin/seqgp demo line --steps 3 --draws 100 -o demo
 
 docs: $(VENV)/ready  ## the documentation as a site, in build/site; a broken link fails
-	$(BIN)/python docs/build.py
+	$(BIN)/python -m docs.build
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 clean:  ## remove the environment and everything that was generated

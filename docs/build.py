@@ -1,17 +1,26 @@
-"""Pages that are made from the source: ``python docs/build.py`` writes them; a test holds that they are current."""
+"""What the site is built from: ``python -m docs.build`` puts it in build/docs, with all that is made from the source.
+
+Pages are made from docstrings and schemas, figures by the examples of the page that shows them, and those of
+accuracy.md from its tables. Figures that take minutes to hours are checked in; their page names the command.
+"""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import shutil
 import types
 import typing
 from pathlib import Path
 from typing import Any
 
+import matplotlib
+from docs.examples import run_page, shown
+from experiments.accuracy_figure import figures
 from pydantic import BaseModel
 
 DOCS = Path(__file__).parent
+BUILT = DOCS.parent / "build" / "docs"
 ROOMS = {
     "Models": ("models",),
     "Samplers": ("sequential", "online", "full", "samplers"),
@@ -145,10 +154,41 @@ def _values(kind: Any) -> str:
 PAGES = {"api.md": api, "configuration.md": configuration}
 
 
-def main() -> None:
-    """Write the pages."""
+def assemble(target: Path) -> None:
+    """All pages, and the figures that follow from a page's tables."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(DOCS, target, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     for name, made in PAGES.items():
-        (DOCS / name).write_text(made())
+        (target / name).write_text(made())
+    for name, figure in figures((DOCS / "accuracy.md").read_text()).items():
+        figure.savefig(target / name, dpi=110)
+
+
+def lacking(target: Path) -> dict[Path, list[Path]]:
+    """The figures that pages show and that are not there: their examples make them."""
+    found = {}
+    for page in sorted(DOCS.glob("*.md")):
+        missing = [target / name for name in shown(page) if not (target / name).exists()]
+        if missing:
+            found[page] = missing
+    return found
+
+
+def illustrate(target: Path) -> None:
+    """Run the examples of each page that lacks figures, and take these from where they were saved."""
+    for page, missing in lacking(target).items():
+        print(f"{page.name}: {len(missing)} figures", flush=True)
+        with run_page(page) as folder:
+            for path in missing:
+                shutil.copy(folder / path.name, path)
+
+
+def main() -> None:
+    """Everything, for the site; the keys of a configuration also where they are checked in."""
+    matplotlib.use("agg")
+    (DOCS / "configuration.md").write_text(configuration())
+    assemble(BUILT)
+    illustrate(BUILT)
 
 
 if __name__ == "__main__":
