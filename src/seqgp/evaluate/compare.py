@@ -19,9 +19,9 @@ class Candidate(NamedTuple):
     difference: float  # from the best
     difference_se: float
     weight: float  # its posterior probability among the candidates, all alike before
-    crps: float  # mean over the steps that were forecast
+    crps: float  # mean over the steps that were forecast of the mean over a step's values: a step counts once
     log_score: float  # mean over the steps, of all data of a step jointly
-    coverage: float  # of 95% intervals
+    coverage: float  # of 95% intervals: likewise, a mean over steps of the share of a step's values
 
 
 class Comparison(NamedTuple):

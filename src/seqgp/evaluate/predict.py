@@ -68,7 +68,10 @@ class Prediction(eqx.Module):
         return float(scores.crps(draws, y).mean())
 
     def pit(self, y_new: Any) -> Float[np.ndarray, " n"]:
-        """The probability integral transforms of the observed values: uniform where the prediction is calibrated."""
+        """The probability integral transform of each observed value among its own draws; nothing is averaged.
+
+        Uniform where the prediction is calibrated, but not independent: values of one snapshot share the latent.
+        """
         draws, y = self._observed(y_new)
         return scores.pit(draws, y)
 
@@ -82,7 +85,7 @@ class Prediction(eqx.Module):
         return scores.coverage(draws, y, probability)
 
     def mean(self) -> Float[np.ndarray, "*data"]:
-        """The predictive mean of new data."""
+        """The predictive mean of new data, over draws."""
         return np.asarray(self.y).mean(axis=0)
 
     def interval(self, probability: float = 0.95) -> tuple[np.ndarray, np.ndarray]:

@@ -31,8 +31,10 @@ def prequential(
         log_score: the joint log score (``Prediction.log_score(y)``), if it is known.
 
     Returns:
-        ``crps``, ``coverage_50``, ``coverage_95``, ``log_score`` and, for the alarm, ``pit_location`` and
-        ``pit_spread``: where the mean of the snapshot and its deviation from the prediction lie among predicted ones.
+        ``crps``, ``coverage_50`` and ``coverage_95``: means over the observed values of the snapshot, each scored by
+        its own marginal; ``log_score``: of all of them jointly, not divided by their number; and, for the alarm,
+        ``pit_location`` and ``pit_spread``: where the mean of the snapshot and its deviation from the prediction lie
+        among predicted ones.
     """
     drawn, data = np.asarray(draws, dtype=float), np.asarray(y, dtype=float)
     if drawn.shape[1:] != data.shape:

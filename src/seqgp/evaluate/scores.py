@@ -11,7 +11,7 @@ from seqgp.models.errors import DataError
 
 
 def log_mean_exp(values: Float[np.ndarray, " draws *n"]) -> Float[np.ndarray, "*n"]:
-    """The log of the mean over draws, given logs."""
+    """The log of the mean over draws, given logs, for each of what follows the draws."""
     return logsumexp(values, axis=0) - np.log(len(values))
 
 
