@@ -107,6 +107,14 @@ def test_bad_priors_are_named(make, message):
         make()
 
 
-@pytest.mark.parametrize("prior", [seqgp.ScaledSigmoid(0, 3), seqgp.ScaledSigmoid(-2.0, 5.0, 0.4, 0.3)])
-def test_the_smallest_value_is_found_without_compiling(prior):
+@pytest.mark.parametrize(
+    "prior",
+    [
+        seqgp.ScaledSigmoid(0, 3),
+        seqgp.ScaledSigmoid(-2.0, 5.0, 0.4, 0.3),
+        *(as_entry(ours, "theta") for ours, _ in DISTRIBUTIONS),
+    ],
+    ids=lambda prior: type(getattr(prior, "distribution", prior)).__name__,
+)
+def test_the_smallest_value_is_that_of_the_transform(prior):
     np.testing.assert_allclose(prior.least(), Prior.least(prior), rtol=1e-9)

@@ -138,6 +138,12 @@ class FromDistribution(Prior):
         beyond = (z - inside) * jnp.where(z < 0, self.slope[0], self.slope[-1])
         return biject_to(self.distribution.support)(unconstrained + beyond)
 
+    def least(self) -> float:
+        """The smallest value, as far as double precision can tell: at an end of the table."""
+        with jax.enable_x64(True), jax.ensure_compile_time_eval():  # a model may be made inside a trace
+            ends = biject_to(self.distribution.support)(jax.device_put(self.height[[0, -1]]))
+            return float(np.min(np.asarray(ends)))
+
 
 def _check_distribution(distribution: dist.Distribution) -> None:
     name = type(distribution).__name__
@@ -151,79 +157,97 @@ def _check_distribution(distribution: dist.Distribution) -> None:
 def _tabulate(distribution: dist.Distribution, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The quantile function on the unconstrained scale at the nodes ``z``, and its slope in ``z``."""
     with jax.enable_x64(True):
-        to_support = biject_to(distribution.support)
-        w = _unconstrained_quantiles(distribution, to_support, z)
-        theta = to_support(jnp.asarray(w))
-        volume = to_support.log_abs_det_jacobian(jnp.asarray(w), theta)
-        log_slope = (-0.5 * (z**2 + np.log(2 * np.pi))) - np.asarray(distribution.log_prob(theta) + volume)
-        slope = np.exp(log_slope)
-        # In the far tails rounding can spoil the cdf: keep the longest stretch around the middle that is clean.
-        ok = np.isfinite(w) & np.isfinite(slope) & (slope > 0)
-        middle = len(z) // 2
-        if not ok[middle]:
-            raise ModelError(f"{type(distribution).__name__} as a prior: its median cannot be computed")
-        first = middle - int(np.argmin(np.append(ok[middle::-1], False))) + 1
-        last = middle + int(np.argmin(np.append(ok[middle:], False))) - 1
-        if z[first] > -5 or z[last] < 5:
-            raise ModelError(
-                f"{type(distribution).__name__} as a prior: its quantiles cannot be computed beyond "
-                f"z = {z[first]:.2f} and {z[last]:.2f}; use another parametrisation"
-            )
-        inner = slice(first, last + 1)
-        height = np.interp(z, z[inner], w[inner])
-        height += np.where(z < z[first], (z - z[first]) * slope[first], 0)
-        height += np.where(z > z[last], (z - z[last]) * slope[last], 0)
-        return height, np.interp(z, z[inner], slope[inner])
+        w = _polished(distribution, z, _unconstrained_quantiles(distribution, z))
+        log_slope = (-0.5 * (z**2 + np.log(2 * np.pi))) - np.asarray(_log_density(distribution, w))
+    slope = np.exp(log_slope)
+    # In the far tails rounding can spoil the cdf: keep the longest stretch around the middle that is clean.
+    ok = np.isfinite(w) & np.isfinite(slope) & (slope > 0)
+    middle = len(z) // 2
+    if not ok[middle]:
+        raise ModelError(f"{type(distribution).__name__} as a prior: its median cannot be computed")
+    first = middle - int(np.argmin(np.append(ok[middle::-1], False))) + 1
+    last = middle + int(np.argmin(np.append(ok[middle:], False))) - 1
+    if z[first] > -5 or z[last] < 5:
+        raise ModelError(
+            f"{type(distribution).__name__} as a prior: its quantiles cannot be computed beyond "
+            f"z = {z[first]:.2f} and {z[last]:.2f}; use another parametrisation"
+        )
+    inner = slice(first, last + 1)
+    height = np.interp(z, z[inner], w[inner])
+    height += np.where(z < z[first], (z - z[first]) * slope[first], 0)
+    height += np.where(z > z[last], (z - z[last]) * slope[last], 0)
+    return height, np.interp(z, z[inner], slope[inner])
 
 
 # What NumPyro raises where a distribution has no cdf or inverse cdf (or needs a package for it that is not there).
 _NO_CDF = (NotImplementedError, AttributeError, ImportError)
 
 
-def _unconstrained_quantiles(distribution, to_support, z: np.ndarray) -> np.ndarray:
+def _unconstrained_quantiles(distribution: dist.Distribution, z: np.ndarray) -> np.ndarray:
     """``w`` with ``F(to_support(w)) = Phi(z)``: by the inverse cdf where there is one, else by bisection."""
     probability = ndtr(z)
     try:
-        theta = np.asarray(distribution.icdf(jnp.asarray(probability)), dtype=float)
-        w = np.array(to_support.inv(jnp.asarray(theta)), dtype=float)
+        return np.array(_by_inverse(distribution, probability))
     except _NO_CDF:
-        w = _bisect(distribution, to_support, z)
-    return _polish(distribution, to_support, z, w)
-
-
-def _bisect(distribution, to_support, z: np.ndarray) -> np.ndarray:
+        pass
     try:
-        distribution.cdf(to_support(jnp.zeros(1)))
+        return np.array(_by_bisection(distribution, probability))
     except _NO_CDF as error:
         raise ModelError(
             f"{type(distribution).__name__} as a prior: it has neither icdf nor cdf, so it cannot be written as a "
             "transform of a Gaussian"
         ) from error
-    low, high = np.full_like(z, -800.0), np.full_like(z, 800.0)
-    if not distribution.support.is_discrete and distribution.support is dist.constraints.real:
-        low, high = low * 1e6, high * 1e6
-    probability = ndtr(z)
-    cdf = jax.jit(lambda w: distribution.cdf(to_support(w)))
-    for _ in range(110):
-        middle = 0.5 * (low + high)
-        below = np.asarray(cdf(jnp.asarray(middle))) < probability
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return 0.5 * (low + high)
 
 
-def _polish(distribution, to_support, z: np.ndarray, w: np.ndarray) -> np.ndarray:
+def _polished(distribution: dist.Distribution, z: np.ndarray, w: np.ndarray) -> np.ndarray:
     """One Newton step on the log of the cdf in the lower half, where the cdf keeps its relative accuracy."""
     lower = (z < 0) & np.isfinite(w)
+    at = np.where(lower, w, np.median(w[np.isfinite(w)]))
     try:
-        theta = to_support(jnp.asarray(np.where(lower, w, np.median(w[np.isfinite(w)]))))
-        cdf = np.asarray(distribution.cdf(theta), dtype=float)
-        log_density = np.asarray(distribution.log_prob(theta) + to_support.log_abs_det_jacobian(jnp.asarray(w), theta))
+        cdf, log_density = np.asarray(_cdf(distribution, at)), np.asarray(_log_density(distribution, at))
     except _NO_CDF:
         return w
     with np.errstate(divide="ignore", invalid="ignore"):
         step = (np.log(cdf) - log_ndtr(z)) * cdf / np.exp(log_density)
     usable = lower & np.isfinite(step) & (np.abs(step) < 1e-6)
     return np.where(usable, w - step, w)
+
+
+# Compiled once for each kind of distribution: its parameters are arguments.
+
+
+@jax.jit
+def _by_inverse(distribution: dist.Distribution, probability: Array) -> Array:
+    return biject_to(distribution.support).inv(distribution.icdf(probability))
+
+
+@jax.jit
+def _by_bisection(distribution: dist.Distribution, probability: Array) -> Array:
+    to_support = biject_to(distribution.support)
+    far = 8e8 if distribution.support is dist.constraints.real else 800.0
+
+    def halved(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = ends
+        middle = 0.5 * (low + high)
+        below = distribution.cdf(to_support(middle)) < probability
+        return jnp.where(below, middle, low), jnp.where(below, high, middle)
+
+    ends = jnp.full_like(probability, -far), jnp.full_like(probability, far)
+    low, high = jax.lax.fori_loop(0, 110, halved, ends)
+    return 0.5 * (low + high)
+
+
+@jax.jit
+def _cdf(distribution: dist.Distribution, w: Array) -> Array:
+    return distribution.cdf(biject_to(distribution.support)(w))
+
+
+@jax.jit
+def _log_density(distribution: dist.Distribution, w: Array) -> Array:
+    """Of ``w`` on the unconstrained scale."""
+    to_support = biject_to(distribution.support)
+    theta = to_support(w)
+    return distribution.log_prob(theta) + to_support.log_abs_det_jacobian(w, theta)
 
 
 Slot = Any
