@@ -42,3 +42,12 @@ def test_a_time_between_snapshots_is_between_them():
     assert np.abs(middle - 0.5 * (before + after)).max() < 0.35
     with pytest.raises(seqgp.DataError, match="not between the first and the last time"):
         seqgp.smooth(jax.random.key(1), sampler, state, [data[-1].t + 1])
+    another = seqgp.OnlineSampler(known(0.7), particles=16)
+    with pytest.raises(seqgp.SamplerError, match="smooth: the state is of another model"):
+        seqgp.smooth(jax.random.key(1), another, state, [data[4].t])
+    jax.config.update("jax_enable_x64", False)
+    try:
+        with pytest.raises(seqgp.SamplerError, match="double precision"):
+            seqgp.smooth(jax.random.key(1), sampler, state, [data[4].t])
+    finally:
+        jax.config.update("jax_enable_x64", True)

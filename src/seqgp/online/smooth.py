@@ -20,6 +20,7 @@ from seqgp.online.sampler import OnlineSampler
 from seqgp.online.state import OnlineState
 from seqgp.online.surrogate import SnapshotSurrogate
 from seqgp.runtime.engine import compiled, cores, in_threads
+from seqgp.samplers.checks import check_state, require_x64
 
 
 class Smoothed(NamedTuple):
@@ -51,6 +52,8 @@ def smooth(
     """
     if not isinstance(sampler, OnlineSampler) or not isinstance(state, OnlineState):
         raise SamplerError("smooth: expected an OnlineSampler and its state; other samplers keep no past")
+    require_x64()
+    check_state(sampler.model, state, "smooth")
     wanted = tuple(float(t) for t in times)
     snapshots, surrogates = _with_times(state, wanted)
     few = state.thinned(min(state.draws, 200 if draws is None else draws))
