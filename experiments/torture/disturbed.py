@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 PLACES = {
-    "reading": ("seqgp.cli.fitting.snapshots_from", "seqgp.cli.watching.snapshots_from"),
+    "reading": tuple(f"seqgp.{module}.snapshots_from" for module in ("io.configured", "cli.fitting", "cli.watching")),
     "compiling": ("seqgp.runtime.engine._cached",),
     "sampling": ("jax.block_until_ready",),
     "writing": ("os.fsync",),

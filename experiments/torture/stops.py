@@ -65,8 +65,10 @@ def stopped_in_phases(runs: Runs, which: str) -> tuple[int, int]:
             sampler = list(SAMPLERS)[i % 2]
             run = _begun(runs, command, sampler)
             code, _, said = disturbed(where, call, which, *_arguments(command, run))
-            # In `watch` a stop is how it ends; before a command begins, Python's own answer to the signal will do.
-            quiet = code in (128 + number, -number, *([0] if command == "watch" else [])) and "Traceback" not in said
+            # In `watch` a stop is how it ends, and one that comes when all is on disk has nothing to stop; before a
+            # command begins, Python's own answer to the signal will do.
+            done = command == "watch" or where == "reporting"
+            quiet = code in (128 + number, -number, *([0] if done else [])) and "Traceback" not in said
             then = _arguments("update" if command == "watch" else command, run)
             again = runs.resumed(run, sampler, *then)
             tried, held = tried + 1, held + (quiet and again)

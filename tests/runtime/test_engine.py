@@ -68,3 +68,17 @@ def test_what_shapes_alone_decide_is_found_once_for_each():
     ] * 3
     assert engine.cached_by_shape(rank, np.zeros(3), "b") == 1
     assert calls == ["a", "a", "b"]
+
+
+def test_many_shapes_drive_out_nothing_that_is_compiled():
+    traced = []
+
+    def doubled(x):
+        traced.append(len(x))
+        return 2 * x
+
+    for _ in range(2):
+        engine.compiled(doubled, np.ones(3))
+        for n in range(engine._CACHE_SIZE + 1):
+            engine.cached_by_shape(len, np.ones(n))
+    assert traced == [3]

@@ -20,7 +20,8 @@ from threadpoolctl import ThreadpoolController
 
 from seqgp.runtime import stopping
 
-_CACHE: OrderedDict[Any, Any] = OrderedDict()
+_CACHE: OrderedDict[Any, Any] = OrderedDict()  # compiled functions
+_SHAPES: OrderedDict[Any, Any] = OrderedDict()  # small things, of which there are many: they drive no compiled ones out
 _CACHE_SIZE = 64
 _LOCK = threading.Lock()
 _local = threading.local()
@@ -50,7 +51,7 @@ def compiled_function(function: Callable, fixed: tuple, varying: tuple) -> tuple
 
         return jax.jit(whole).lower(arrays, varying).compile()
 
-    ready, seconds = _cached(_key(function, (arrays, varying), parts), build)
+    ready, seconds = _cached(_CACHE, _key(function, (arrays, varying), parts), build)
     if len(jax.local_devices()) == 1:  # on several, each array goes where the program wants it
         fresh = iter(jax.device_put([part.arrays for part in parts if not part.placed]))
         arrays = tuple(part.arrays if part.placed else next(fresh) for part in parts)
@@ -60,7 +61,7 @@ def compiled_function(function: Callable, fixed: tuple, varying: tuple) -> tuple
 def cached_by_shape(function: Callable, *args: Any) -> Any:
     """``function(*args)``, of which only the shapes of arrays matter, found once."""
     parts = [_parted(one) for one in args]
-    return _cached(_key(function, tuple(part.arrays for part in parts), parts), lambda: function(*args))[0]
+    return _cached(_SHAPES, _key(function, tuple(part.arrays for part in parts), parts), lambda: function(*args))[0]
 
 
 class _Identity:
@@ -116,23 +117,24 @@ def _key(function: Callable, arrays: Any, parts: Sequence[_Parted]) -> Any:
     )
 
 
-def _cached(key: Any, build: Callable[[], Any]) -> tuple[Any, float]:
+def _cached(cache: OrderedDict[Any, Any], key: Any, build: Callable[[], Any]) -> tuple[Any, float]:
     with _LOCK:
-        if key in _CACHE:
-            _CACHE.move_to_end(key)
-            return _CACHE[key], 0.0
+        if key in cache:
+            cache.move_to_end(key)
+            return cache[key], 0.0
         stopping.check()  # compiling cannot be stopped, but the next one need not begin
         start = time.perf_counter()
-        _CACHE[key] = build()
-        if len(_CACHE) > _CACHE_SIZE:
-            _CACHE.popitem(last=False)
-        return _CACHE[key], time.perf_counter() - start
+        cache[key] = build()
+        if len(cache) > _CACHE_SIZE:
+            cache.popitem(last=False)
+        return cache[key], time.perf_counter() - start
 
 
 def forget() -> None:
     """Let go of all that was compiled: memory is given back, and what is needed again is compiled again."""
     with _LOCK:
         _CACHE.clear()
+        _SHAPES.clear()
         _PARTED.clear()
 
 
