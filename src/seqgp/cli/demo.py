@@ -16,6 +16,7 @@ from seqgp.cli.common import Debug, Json, Mistake, Seed, command, show
 from seqgp.cli.localvol import localvol
 from seqgp.cli.template import TEMPLATE
 from seqgp.io.configuration import read_configuration
+from seqgp.io.files import write_atomically, write_csv
 from seqgp.io.run import run
 from seqgp.io.tables import snapshots_from
 
@@ -57,12 +58,12 @@ def demo(
         return
     frame, changes = EXAMPLES[example](np.random.default_rng(seed or 0), steps)
     table, config = folder / "measurements.csv", folder / "demo.toml"
-    frame.to_csv(table, index=False)
+    write_csv(table, frame)
     text = TEMPLATE.format(name=config.name, folder="run").replace("draws = 1000", f"draws = {draws}")
     text = text.replace("seed = 0", f"seed = {seed or 0}")
     for old, new in changes.items():
         text = text.replace(old, new)
-    config.write_text(text)
+    write_atomically(config, lambda file: file.write(text.encode()))
     configuration = read_configuration(config)
     result = run(
         configuration.build(),
@@ -83,7 +84,7 @@ def _option_quotes(folder: Path, days: int, draws: int, seed: int | None, json: 
     from seqgp.apps.localvol import simulated_quotes
 
     table = folder / "quotes.csv"
-    simulated_quotes(days, seed=seed or 0).to_csv(table, index=False)
+    write_csv(table, simulated_quotes(days, seed=seed or 0))
     surfaces = folder / "surfaces"
     localvol(table, surfaces, knots=(5, 9), deviations=2.5, draws=draws, seed=seed, json=json, debug=debug)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from seqgp.cli.common import Debug, Json, Mistake, Seed, command, show
+from seqgp.io.files import write_atomically, write_csv
 from seqgp.io.frames import require_regular
 from seqgp.io.store import Store
 
@@ -70,7 +72,7 @@ def localvol(
         rows.append(_row(fit))
         if not json:
             show({}, False, lambda out: out.print(_line(rows[-1]), markup=False))
-    chosen.excluded.to_csv(folder / "excluded.csv")
+    write_csv(folder / "excluded.csv", chosen.excluded, index=True)
     write_results(fit, folder)
     said = {"folder": folder, "days": rows, "excluded": len(chosen.excluded)}
     show(said, json, lambda out: out.print(_table(fit, folder)))
@@ -78,14 +80,14 @@ def localvol(
 
 def write_results(fit: Any, folder: Path) -> None:
     """Tables of the last day and of all parameters; figures where Matplotlib is there."""
-    fit.table().to_csv(folder / "expirations.csv")
-    fit.quote_draws().to_frame().to_csv(folder / "quotes.csv")
-    fit.smiles().to_csv(folder / "smiles.csv", index=False)
-    fit.parameters().to_csv(folder / "parameters.csv", index=False)
+    write_csv(folder / "expirations.csv", fit.table(), index=True)
+    write_csv(folder / "quotes.csv", fit.quote_draws().to_frame(), index=True)
+    write_csv(folder / "smiles.csv", fit.smiles())
+    write_csv(folder / "parameters.csv", fit.parameters())
     model = fit.model
     T = np.linspace(model.maturities[0], model.maturities[-1], 25)
     y = np.linspace(model.log_moneyness[0], model.log_moneyness[-1], 41)
-    fit.surface().on_grid(T, log_moneyness=y).to_frame().to_csv(folder / "surface.csv", index=False)
+    write_csv(folder / "surface.csv", fit.surface().on_grid(T, log_moneyness=y).to_frame())
     try:
         import matplotlib as mpl
     except ImportError:
@@ -94,7 +96,8 @@ def write_results(fit: Any, folder: Path) -> None:
 
     mpl.use("agg")
     for name in ("smiles", "surface", "parameters"):
-        getattr(figures, name)(fit).savefig(folder / f"{name}.png", dpi=150)
+        figure = getattr(figures, name)(fit)
+        write_atomically(folder / f"{name}.png", functools.partial(figure.savefig, format="png", dpi=150))
 
 
 def _store(folder: Path) -> Store:

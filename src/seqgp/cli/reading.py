@@ -30,7 +30,7 @@ from seqgp.evaluate.predict import predict as predict_at
 from seqgp.io.configuration import DataSection
 from seqgp.io.dates import time_from
 from seqgp.io.export import EXPORTS, export_run
-from seqgp.io.files import write_atomically
+from seqgp.io.files import write_atomically, write_csv
 from seqgp.io.left import left_out
 from seqgp.io.store import Store
 from seqgp.io.summary import STATISTICS, flat_parameters
@@ -213,8 +213,7 @@ def _statistics(name: str, draws: np.ndarray) -> dict[str, np.ndarray]:
 
 def _write_table(path: Path, frame: pd.DataFrame) -> None:
     if path.suffix == ".csv":
-        text = frame.to_csv(index=False)
-        write_atomically(path, lambda file: file.write(text.encode()))
+        write_csv(path, frame)
     else:
         write_atomically(path, lambda file: frame.to_parquet(file, index=False))
 

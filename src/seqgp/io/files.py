@@ -92,6 +92,12 @@ def write_json(path: Path, content: Any, durable: bool = True) -> None:
     write_atomically(path, lambda file: file.write(text.encode()), durable)
 
 
+def write_csv(path: Path, frame: Any, index: bool = False) -> None:
+    """A pandas table as CSV, written atomically."""
+    text = frame.to_csv(index=index)
+    write_atomically(path, lambda file: file.write(text.encode()))
+
+
 def write_container(path: Path, header: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
     """A header and arrays in one file, written atomically."""
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
