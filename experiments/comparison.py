@@ -39,7 +39,7 @@ class Summary(NamedTuple):
     z_sd: np.ndarray
     log_score: float  # of the next snapshot, jointly
     seconds: float  # without compilation; of this time alone
-    ess: float  # the smallest of the latent
+    ess: float  # the smallest of the latent, or the effective particles
     rhat: float
 
 
@@ -89,7 +89,7 @@ def summarise(level: Any, z: Any, truth: np.ndarray, info: seqgp.Info, log_score
         z_sd=z.std(axis=0, ddof=1),
         log_score=log_score,
         seconds=info.seconds,
-        ess=info.ess["latent"],
+        ess=info.ess["latent"] if info.effective is None else info.effective,
         rhat=info.max_rhat,
     )
 
