@@ -6,6 +6,7 @@ import threading
 import equinox as eqx
 import jax
 import numpy as np
+import pytest
 
 from seqgp.runtime import engine
 
@@ -82,3 +83,20 @@ def test_many_shapes_drive_out_nothing_that_is_compiled():
         for n in range(engine._CACHE_SIZE + 1):
             engine.cached_by_shape(len, np.ones(n))
     assert traced == [3]
+
+
+@pytest.mark.parametrize(
+    ("backend", "flags", "option", "expected"),
+    [
+        ("cpu", "", engine.FUSION_EMITTERS, {engine.FUSION_EMITTERS: False}),
+        ("cpu", f"--{engine.FUSION_EMITTERS}=true", engine.FUSION_EMITTERS, {}),
+        ("cpu", "", "xla_has_no_such_option", {}),
+        ("gpu", "", engine.FUSION_EMITTERS, {}),
+    ],
+    ids=["on a CPU", "the user has chosen", "another version of XLA", "elsewhere"],
+)
+def test_what_the_compiler_is_told(backend, flags, option, expected, monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    monkeypatch.setattr(engine, "FUSION_EMITTERS", option)
+    assert engine._compiler_options.__wrapped__() == expected

@@ -23,6 +23,7 @@ from seqgp.runtime import stopping
 _CACHE: OrderedDict[Any, Any] = OrderedDict()  # compiled functions
 _SHAPES: OrderedDict[Any, Any] = OrderedDict()  # small things, of which there are many: they drive no compiled ones out
 _CACHE_SIZE = 64
+FUSION_EMITTERS = "xla_cpu_use_fusion_emitters"
 _LOCK = threading.Lock()
 _local = threading.local()
 
@@ -49,13 +50,26 @@ def compiled_function(function: Callable, fixed: tuple, varying: tuple) -> tuple
         def whole(arrays, varying):
             return function(*eqx.combine(arrays, static), *varying)
 
-        return jax.jit(whole).lower(arrays, varying).compile()
+        return jax.jit(whole).lower(arrays, varying).compile(compiler_options=_compiler_options())
 
     ready, seconds = _cached(_CACHE, _key(function, (arrays, varying), parts), build)
     if len(jax.local_devices()) == 1:  # on several, each array goes where the program wants it
         fresh = iter(jax.device_put([part.arrays for part in parts if not part.placed]))
         arrays = tuple(part.arrays if part.placed else next(fresh) for part in parts)
     return lambda *varying: jax.block_until_ready(ready(arrays, varying)), seconds
+
+
+@functools.cache
+def _compiler_options() -> dict[str, bool]:
+    """What XLA is told: on a CPU its newer way to emit loops takes twice as long, for programs that are no faster."""
+    if jax.default_backend() != "cpu" or FUSION_EMITTERS in os.environ.get("XLA_FLAGS", ""):
+        return {}
+    options = {FUSION_EMITTERS: False}
+    try:
+        jax.jit(lambda x: x).lower(0.0).compile(compiler_options=options)
+    except jax.errors.JaxRuntimeError:  # a version of XLA that has no such option
+        return {}
+    return options
 
 
 def cached_by_shape(function: Callable, *args: Any) -> Any:
