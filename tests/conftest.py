@@ -17,6 +17,10 @@ from seqgp.runtime import engine
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so do the processes that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("SEQGP_CACHE", "off")  # the tests leave the user's cache folder alone
+# Compiling is most of the time of tests, whose arrays are tiny: here and in the processes that they start, XLA does it
+# the quick way.
+QUICKLY = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICKLY}".strip()
 OWN_CACHE = "JAX_COMPILATION_CACHE_DIR" not in os.environ
 if OWN_CACHE:  # what one file, worker or subprocess of a run compiles, the others read
     os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="seqgp-tests-")
@@ -32,8 +36,6 @@ STRICT = {  # in these tests, and elsewhere
     "jax_numpy_dtype_promotion": ("strict", "standard"),
     "jax_numpy_rank_promotion": ("raise", "allow"),
     "jax_debug_key_reuse": (True, False),
-    # Compilation is most of the time of these tests, whose arrays are tiny.
-    "jax_disable_most_optimizations": (True, False),
 }
 
 

@@ -19,7 +19,6 @@ import sys
 import jax, numpy as np
 import seqgp
 seqgp.enable_x64()
-jax.config.update("jax_disable_most_optimizations", True)
 sys.path[:0] = sys.argv[1:3]
 from test_devices import drawn
 np.savez(sys.argv[3], **drawn())
@@ -53,9 +52,10 @@ def drawn():
 @pytest.fixture(scope="module")
 def on_four(tmp_path_factory):
     path, here = tmp_path_factory.mktemp("four") / "four.npz", Path(__file__).parent
-    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=4"
+    environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-c", CODE, str(here), str(here.parent), str(path)]
-    ended = subprocess.run(command, env=os.environ | flags, capture_output=True, text=True)
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr[-3000:]
     return np.load(path)
 

@@ -1,17 +1,9 @@
 """The command line in this process: exit code, what it said, and tables to give it."""
 
-import jax
 import pytest
 
 from cli_tables import CONFIG, rows
 from seqgp.cli import main
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quickly_compiled():
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture

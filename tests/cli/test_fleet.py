@@ -92,10 +92,9 @@ def test_run_status_report_and_go_on(folder, seqgp_):
     assert [row["added"] for row in json.loads(said)["streams"]] == [0, 0, 0]
 
 
-def test_workers_and_scheduler(folder, seqgp_, monkeypatch):
+def test_workers_and_scheduler(folder, seqgp_):
     """Processes of this machine, and a cluster that is there: the draws of this process, bit for bit."""
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # as here
     (folder / "streams.csv").write_text("stream,longest\ndax,3\nftse,3\n")
     config = folder / "fleet.toml"
     settings = {"processes": False, "protocol": "tcp", "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}

@@ -4,6 +4,7 @@ Packages are linked from this environment, not downloaded; ``make wheel`` instal
 """
 
 import importlib.metadata as metadata
+import os
 import re
 import subprocess
 import sys
@@ -70,7 +71,7 @@ def bare(wheel, tmp_path_factory):
 
 
 def _run(python, code, folder):
-    environment = {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "SEQGP_CACHE": "off"}
+    environment = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": os.environ["XLA_FLAGS"], "SEQGP_CACHE": "off"}
     command = [str(python), "-W", "error::ImportWarning", "-c", code]
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
 

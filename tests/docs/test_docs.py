@@ -27,12 +27,7 @@ def nothing_is_left_of_a_page():
 def test_page(page):
     if not any(block.language == "python" or block.commands() for block in blocks(page)):
         pytest.skip("no example on this page")
-    if page.name != "README.md":  # where draws are few, compilation is most of the time
-        jax.config.update("jax_disable_most_optimizations", True)
-    try:
-        with run_page(page) as folder:
-            for name in shown(page):
-                there = (page.parent / name).exists() or (folder / name).exists()
-                assert there or name.startswith(MADE_OF_TABLES), name
-    finally:
-        jax.config.update("jax_disable_most_optimizations", False)
+    with run_page(page) as folder:
+        for name in shown(page):
+            there = (page.parent / name).exists() or (folder / name).exists()
+            assert there or name.startswith(MADE_OF_TABLES), name

@@ -1,4 +1,4 @@
-"""Compiled little, and once for this process and the workers of a cluster."""
+"""Compiled once for this process and the workers of a cluster."""
 
 import os
 
@@ -13,17 +13,14 @@ SETTINGS = {
 
 
 @pytest.fixture(autouse=True, scope="module")
-def quickly_compiled(tmp_path_factory):
+def compiled_once(tmp_path_factory):
     here = SETTINGS | {"jax_compilation_cache_dir": str(tmp_path_factory.mktemp("compiled"))}
     before, environment = {name: getattr(jax.config, name) for name in SETTINGS}, dict(os.environ)
-    jax.config.update("jax_disable_most_optimizations", True)
     for name, value in here.items():
         jax.config.update(name, value)
         os.environ[name.upper()] = str(value)
-    os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
     yield
     os.environ.clear()
     os.environ |= environment
-    jax.config.update("jax_disable_most_optimizations", False)
     for name, value in before.items():
         jax.config.update(name, value)

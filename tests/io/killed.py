@@ -13,7 +13,6 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_compilation_cache_dir", sys.argv[2])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-jax.config.update("jax_disable_most_optimizations", True)
 
 import seqgp  # noqa: E402
 from runs import key, model, sampler, snapshots  # noqa: E402

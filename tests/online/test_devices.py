@@ -13,7 +13,6 @@ import sys
 import jax, numpy as np
 import seqgp
 seqgp.enable_x64()
-jax.config.update("jax_disable_most_optimizations", True)
 sys.path.insert(0, sys.argv[1])
 from seqgp.online.bank import advanced, chosen, either
 from streams import model, sampled, snapshots
@@ -35,7 +34,7 @@ np.savez(sys.argv[2], **found)
 
 
 def drawn(devices, path):
-    flags = f"--xla_force_host_platform_device_count={devices}"
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
     environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     here = str(Path(__file__).parent.parent)
     ended = subprocess.run(

@@ -27,7 +27,6 @@ import sys
 import jax, numpy as np
 import seqgp
 seqgp.enable_x64()
-jax.config.update("jax_disable_most_optimizations", True)
 number, port, tests, out = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
 jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=2, process_id=number)
 sys.path[:0] = [tests, f"{tests}/runtime"]
@@ -131,9 +130,7 @@ def killed_within_a_step(folder, dies):
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield drawn(tmp_path_factory.mktemp("alone"))
-    jax.config.update("jax_disable_most_optimizations", False)
+    return drawn(tmp_path_factory.mktemp("alone"))
 
 
 def run_both(code, out, *more):
