@@ -60,11 +60,11 @@ def compiled_function(function: Callable, fixed: tuple, varying: tuple) -> tuple
 
 
 @functools.cache
-def _compiler_options() -> dict[str, bool]:
+def _compiler_options() -> dict[str, str | bool]:
     """What XLA is told: on a CPU its newer way to emit loops takes twice as long, for programs that are no faster."""
     if jax.default_backend() != "cpu" or FUSION_EMITTERS in os.environ.get("XLA_FLAGS", ""):
         return {}
-    options = {FUSION_EMITTERS: False}
+    options: dict[str, str | bool] = {FUSION_EMITTERS: False}
     try:
         jax.jit(lambda x: x).lower(0.0).compile(compiler_options=options)
     except jax.errors.JaxRuntimeError:  # a version of XLA that has no such option
