@@ -21,6 +21,8 @@ from seqgp.online.history import Timeline, all_known, places_of
 from seqgp.runtime.engine import compiled, in_threads
 from seqgp.runtime.processes import gathered
 
+SLOTS = 16  # for the draws of a particle, at least: a few more or less from step to step are then no new size
+
 
 class CloudPredictive(NamedTuple):
     """The level at new inputs, from the filter of each draw's particle."""
@@ -103,8 +105,8 @@ class _Slots:
     def __init__(self, bank: Bank, particle: np.ndarray):
         self._count = particle_count(bank)
         counts = np.bincount(particle, minlength=self._count)
-        most = max(counts.max(), 2, 2 * len(particle) / len(counts))
-        self._width = 4 ** int(np.ceil(np.log2(most) / 2))  # few sizes, so few compilations
+        most = max(counts.max(), 2 * len(particle) / len(counts))
+        self._width = max(SLOTS, 4 ** int(np.ceil(np.log2(most) / 2)))  # few sizes, so few compilations
         self._particle, self._draws = particle, len(particle)
         order = np.argsort(particle, kind="stable")
         slot = np.empty(len(particle), int)
