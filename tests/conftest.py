@@ -18,9 +18,12 @@ from seqgp.runtime import engine
 signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("SEQGP_CACHE", "off")  # the tests leave the user's cache folder alone
 # Compiling is most of the time of tests, whose arrays are tiny: here and in the processes that they start, XLA does it
-# the quick way.
-QUICKLY = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICKLY}".strip()
+# the quick way. Each program in one part: in several, and without optimisation, derivatives of the local volatility
+# solver come out wrong. What XLA_FLAGS already says comes last: XLA_FLAGS=--xla_backend_optimization_level=3 optimises.
+QUICKLY = (
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+)
+os.environ["XLA_FLAGS"] = f"{QUICKLY} {os.environ.get('XLA_FLAGS', '')}".strip()
 OWN_CACHE = "JAX_COMPILATION_CACHE_DIR" not in os.environ
 if OWN_CACHE:  # what one file, worker or subprocess of a run compiles, the others read
     os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="seqgp-tests-")
