@@ -164,7 +164,7 @@ def report_run(result: Run, as_json: bool, whole: bool = False, added: int | Non
 
     def text(out: Any) -> None:
         if added == 0:
-            out.print("nothing new: nothing was added", markup=False)
+            out.print("nothing new was added", markup=False)
         out.print(
             f"{said['run']}: {steps} steps, the last at t = {result.state.t:g}: {result.state.draws} draws, "
             f"{info.health}",
