@@ -5,7 +5,10 @@ import numpy as np
 import pytest
 
 import seqgp
-from seqgp.online import predictive
+from seqgp.filtering.system import System
+from seqgp.online import bank, predictive
+from seqgp.online.bank import born
+from seqgp.online.history import laid_out
 from seqgp.online.memory import CloudQuadratic
 from seqgp.runtime import engine
 from streams import model, sampled
@@ -72,3 +75,38 @@ def test_a_number_of_stations_that_varies_compiles_few_programs():
     assert state.latent.shape == (20, 6)
     white = [shapes[-1][0] for function, *_, shapes in engine._CACHE if function is predictive._draws]
     assert {shape[-1] for shape in white} == {8}
+
+
+def coming_and_going(count, stations=12):
+    """Between a third and all of some stations at each time, in any order."""
+    rng, x = np.random.default_rng(2), np.random.default_rng(3).random((stations, 2))
+    for t in range(count):
+        chosen = rng.permutation(stations)[: rng.integers(stations // 3, stations + 1)]
+        yield seqgp.Snapshot(float(t), x[chosen], rng.normal(size=len(chosen)))
+
+
+def test_sites_that_are_there_from_the_start_change_nothing():
+    """Each snapshot's log density for each particle is the one with stations that join as they come."""
+    system, data = System(model()), list(coming_and_going(8))
+    z = np.random.default_rng(0).normal(size=(16, len(system.cloud_prior()[0])))
+    one_by_one, together = (laid_out(system, "auto", data, [None] * 8, count) for count in (1, 8))
+    assert len(one_by_one.segments) > 1 == len(together.segments)
+    expected, found = (born(history, z, 8)[1] for history in (one_by_one, together))
+    assert found == pytest.approx(expected, rel=1e-8, abs=1e-8)
+
+
+def test_a_bounded_history_of_stations_that_come_and_go():
+    """What is dropped leaves one program for all that follow, and a stored state goes on bit for bit."""
+    sampler = seqgp.OnlineSampler(model(), particles=16, draws=20, history=10)
+    data, state, counts = list(coming_and_going(66)), None, []
+    for i, snapshot in enumerate(data[:-1]):
+        key = jax.random.fold_in(jax.random.key(0), i)
+        before = state and state.dropped
+        state, _ = sampler.init(key, snapshot) if state is None else sampler.step(key, state, snapshot)
+        if before is not None and state.dropped > before:
+            counts.append(sum(function in (bank._run, bank._convert, bank._begin) for function, *_ in engine._CACHE))
+    assert len(counts) >= 4
+    assert counts[1:] == counts[1:2] * len(counts[1:])
+    again = state.packed().unpacked(lambda dropped: [(one, None) for one in data[dropped:65]])
+    one, other = (sampler.step(jax.random.key(5), s, data[-1])[0] for s in (state, again))
+    assert np.array_equal(one.latent, other.latent)

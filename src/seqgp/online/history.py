@@ -124,9 +124,19 @@ def begin(system: System, latent: Any, snapshot: Snapshot, surrogate: SnapshotSu
     return _appended(Timeline(system, latent, layout, (), (), (), rebuilt=False), snapshot, surrogate)
 
 
-def laid_out(system: System, latent: Any, snapshots: Any, surrogates: Any) -> Timeline:
-    """The history of many snapshots, as it came about one by one."""
+def laid_out(system: System, latent: Any, snapshots: Any, surrogates: Any, together: int = 1) -> Timeline:
+    """The history of many snapshots, as it came about one by one; with the sites of the first few from the start."""
     history = begin(system, latent, snapshots[0], surrogates[0])
+    x = history.layout.x
+    for snapshot in snapshots[1:together]:
+        fresh = _new_rows(x, snapshot.x)
+        if history.layout.knots is not None or history._moves(snapshot, len(fresh)):
+            x = history.layout.x
+            break
+        x = np.concatenate([x, fresh])
+    if len(x) > len(history.layout.x):
+        layout = _first_layout(system, latent, x)
+        history = _appended(Timeline(system, latent, layout, (), (), (), rebuilt=False), snapshots[0], surrogates[0])
     for snapshot, surrogate in zip(snapshots[1:], surrogates[1:]):
         history = history.with_snapshot(snapshot, surrogate)
     return history
@@ -181,8 +191,8 @@ def _appended(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogat
         segments = segments[:-1]
         first = kept.first
     else:
-        last = segments[-1].filter if segments else None
-        filter, before = _filter_for(system, layout, rotated and last is None, last), ()
+        there = segments[-1].filter.sites if segments else len(np.unique(snapshot.x, axis=0))
+        filter, before = _filter_for(system, layout, rotated and not segments, there), ()
         first = len(history.snapshots)
     segment = Segment(filter, first, (*before, filter.sized(observation)))
     return history._replace(
@@ -201,12 +211,12 @@ def dense_filter(system: System, layout: SiteLayout, size: int) -> DenseFilter:
     return DenseFilter(system, x, np.arange(size) < count)
 
 
-def _filter_for(system: System, layout: SiteLayout, rotated: bool, last: Filter | None) -> Filter:
+def _filter_for(system: System, layout: SiteLayout, rotated: bool, there: int) -> Filter:
     if rotated and layout.knots is None:
         return RotatedFilter(system, layout.x, layout.axes)
     count = len(layout.x)
-    # Room for stations to come, once some have: each growth is a compilation.
-    return dense_filter(system, layout, count if last is None or last.sites == count else -(-count // 8) * 8)
+    # Room for stations to come, once there are more than at first: each growth is a compilation.
+    return dense_filter(system, layout, count if there == count else -(-count // 8) * 8)
 
 
 def _modes(system: System, knots: np.ndarray) -> int:

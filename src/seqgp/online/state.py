@@ -95,7 +95,8 @@ class OnlineState(NamedTuple):
         from seqgp.filtering.system import System  # the model is needed for that alone
 
         system, latent, kept = System(model, self.settings["order"]), self.settings["latent"], self.born - self.dropped
-        first = laid_out(system, latent, self.snapshots[:kept], self.surrogates[:kept])
+        together = 1 if self.memory is None else 2 * (self.memory.anchor - self.dropped)  # as when the past was dropped
+        first = laid_out(system, latent, self.snapshots[:kept], self.surrogates[:kept], together)
         bank, _, _ = born(first, np.asarray(self.cloud.z), kept)
         for snapshot, surrogate in zip(self.snapshots[kept:], self.surrogates[kept:]):
             first = first.with_snapshot(snapshot, surrogate)

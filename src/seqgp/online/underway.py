@@ -136,7 +136,8 @@ class Underway:
         increments = increments + self.history.log_corrections(z)
         until = increments[:, : anchor - self.past.dropped + 1]  # one more: the last column is left out
         memory = Memory(anchor, CloudQuadratic.fitted(z, self._evidence_before(z, until), self.cloud.weights()))
-        self.history = laid_out(self.system, self.latent, snapshots[-keep:], surrogates[-keep:])
+        # Stations that come and go have their places from the start: growing anew would compile anew each time.
+        self.history = laid_out(self.system, self.latent, snapshots[-keep:], surrogates[-keep:], together=keep)
         self.bank, _, cost = born(self.history, z, keep)
         self.spend(cost)
         dropped = self.past.dropped + len(snapshots) - keep
