@@ -35,8 +35,15 @@ def test_copies_count_as_one_particle():
     assert cloud.distinct() == pytest.approx(4)
 
 
-def test_rows_that_repeat_without_noise_are_named():
+def test_rows_that_repeat_with_almost_no_noise():
+    """Right down to the least noise that is taken (six sds), below which it is refused by name."""
     twice = np.concatenate([X, X])
-    sampler = seqgp.OnlineSampler(small.model(likelihood=seqgp.Gaussian(1e-9)), particles=16, draws=20)
-    with pytest.raises(seqgp.SamplerError, match="rows of x that repeat"):
-        sampler.init(jax.random.key(0), seqgp.Snapshot(0.0, twice, np.sin(twice[:, 0])))
+    snapshot = seqgp.Snapshot(0.0, twice, np.sin(twice[:, 0]))
+
+    def sampler(noise):
+        return seqgp.OnlineSampler(small.model(likelihood=seqgp.Gaussian(noise)), particles=16, draws=20)
+
+    state, _ = sampler(1e-6).init(jax.random.key(0), snapshot)
+    assert np.abs(state.latent - snapshot.y).max() < 6e-6
+    with pytest.raises(seqgp.ModelError, match="a noise of 1e-09 is lost"):
+        sampler(1e-9).init(jax.random.key(0), snapshot)

@@ -87,8 +87,7 @@ class Underway:
         if not np.isfinite(self.cloud.log_weights()).any():
             raise SamplerError(
                 f"likelihood returned NaN or -inf for all {len(before.z)} particles at t = {snapshot.t}; check the "
-                "data, the likelihood's support and the priors; where there is almost no noise, rows of x that repeat "
-                "make the covariance singular: merge them, or raise the noise"
+                "data, the likelihood's support and the priors"
             )
 
     def settle(self, forced: bool = False) -> None:
