@@ -35,7 +35,12 @@ QUICK = Sizes(((20, 24), (40, 24)), ((100, 24), (200, 24)), (1, 2), (20, 24), st
 def lines(quick: bool = False) -> list[Line]:
     """Rows of the table."""
     sizes = QUICK if quick else Sizes()
-    return [*on_one_core(exponents, sizes), *in_own_process(long_run, sizes), *in_own_process(varying_run, sizes)]
+    return [
+        *on_one_core(exponents, sizes),
+        *in_own_process(long_run, sizes),
+        in_own_process(varying_run, sizes),
+        in_own_process(varying_stations, sizes),
+    ]
 
 
 def exponents(sizes: Sizes) -> list[Line]:
@@ -110,16 +115,34 @@ def long_run(sizes: Sizes) -> list[Line]:
     ]
 
 
-def varying_run(sizes: Sizes) -> list[Line]:
+def varying_run(sizes: Sizes) -> Line:
     """Peak memory where the number of points changes from step to step: each compiled size stays in memory."""
     rng = np.random.default_rng(SEED)
     snapshots = (snapshot_of(rng, 0.05 * i, int(rng.integers(10, 41))) for i in range(sizes.varying))
+    return _varying("10 to 40 points a step", _infos(snapshots), sizes)
+
+
+def varying_stations(sizes: Sizes) -> Line:
+    """The same for stations that come and go in the online sampler, whose past is bounded."""
+    rng = np.random.default_rng(SEED)
+    every = snapshot_of(rng, 0.0, 40)
+
+    def snapshot(t: float) -> seqgp.Snapshot:
+        there = rng.permutation(40)[: rng.integers(10, 41)]
+        return seqgp.Snapshot(t, every.x[there], every.y[there] + 0.3 * rng.standard_normal(len(there)))
+
+    sampler = seqgp.OnlineSampler(regression_model(), particles=32, draws=20, history=10)
+    snapshots = (snapshot(0.05 * i) for i in range(sizes.varying))
+    steps = seqgp.steps(sampler, snapshots, key=jax.random.key(SEED), progress=False)
+    return _varying("10 to 40 of 40 stations a step, online, history=10", (info for _, info in steps), sizes)
+
+
+def _varying(name: str, infos: Iterator[seqgp.Info], sizes: Sizes) -> Line:
     peaks = {}
-    for number, _ in enumerate(_infos(snapshots), start=1):
+    for number, _ in enumerate(infos, start=1):
         if number in (sizes.early, sizes.varying):
             peaks[number] = _peak_megabytes()
-    name = f"10 to 40 points a step: peak memory after {sizes.varying} steps over {sizes.early}"
-    return [_growth(name, peaks, 1.1)]
+    return _growth(f"{name}: peak memory after {sizes.varying} steps over {sizes.early}", peaks, 1.1)
 
 
 def _infos(snapshots: Iterator[seqgp.Snapshot]) -> Iterator[seqgp.Info]:
