@@ -55,7 +55,7 @@ def test_with_revise_they_are_named_left_out_and_listed(seqgp_, run):
     assert json.loads(seqgp_("summary", run, "--json")[1])["left_out"][0]["file"] == str(revised)
     code, out, err = seqgp_("update", run, given(run, rows([2]).replace("2,0.2,0.37,", "2,0.2,0.37,9")), "--revise")
     assert "left out: rows" in err
-    assert "nothing was added" in out
+    assert "nothing new was added" in out
     assert "same values" not in out  # they were not
 
 
@@ -63,7 +63,7 @@ def test_the_same_rows_in_another_order_were_seen(seqgp_, run):
     header, *lines = rows([2]).splitlines()
     code, out, _ = seqgp_("update", run, given(run, "\n".join([header, *reversed(lines)]) + "\n"), "--skip-seen")
     assert code == 0
-    assert "nothing new" in out
+    assert "nothing new was added" in out
     assert len(seqgp.Store(run)) == 3
 
 
