@@ -1,6 +1,6 @@
 """Real DAX options, day after day: held-out quotes, the next day before its update, and what others do.
 
-python -m experiments.dax --data dax_quotes.csv [--days 4] [--knots 6 24] [--scratch]
+python -m experiments.dax --data dax_quotes.csv [--days 4] [--knots 6 24] [--scratch] [--sampler daily|online]
 """
 
 from __future__ import annotations
@@ -74,9 +74,7 @@ def score_day(fit: LocalVolFit, model: LocalVolatility, day: Quotes, arguments: 
         "forecast_coverage": ahead.get("coverage", np.nan),
         "lowest": lowest,
         "highest": highest,
-        "ess": min(value for name, value in updated.info.ess.items() if name != "latent"),
-        "ess_latent": updated.info.ess["latent"],
-        "rhat": updated.info.max_rhat,
+        "ess": _effective(updated.info),
         "seconds": updated.info.seconds,
         "compiling": updated.info.compile_seconds,
         "flagged": [f"{date:%Y-%m-%d}" for date in updated.flagged],
@@ -93,7 +91,17 @@ def score_day(fit: LocalVolFit, model: LocalVolatility, day: Quotes, arguments: 
 
 def sampled(model: LocalVolatility, arguments: argparse.Namespace) -> LocalVolFit:
     """A fit that has seen nothing yet."""
+    if arguments.sampler == "online":
+        online = seqgp.OnlineSampler(model.model, particles=arguments.particles, draws=arguments.draws)
+        return LocalVolFit(model, seed=arguments.seed, sampler=online)
     return LocalVolFit(model, arguments.draws, arguments.seed, chains=arguments.chains, warmup=arguments.warmup)
+
+
+def _effective(info: seqgp.Info) -> float:
+    """The smallest effective sample size over the parameters, or the effective number of particles."""
+    if info.effective is not None:
+        return info.effective
+    return min(value for name, value in info.ess.items() if name != "latent")
 
 
 def cells_of(rows: list[dict[str, Any]]) -> list[list[str]]:
@@ -148,6 +156,10 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--first", default=None, help="the first date")
     parser.add_argument("--days", type=int, default=None, help="how many days")
     parser.add_argument("--knots", type=int, nargs=2, default=(6, 24), help="in maturity and in log-moneyness")
+    parser.add_argument(
+        "--sampler", choices=("daily", "online"), default="daily", help="online: one noise for all days"
+    )
+    parser.add_argument("--particles", type=int, default=256, help="of the online sampler")
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--chains", type=int, default=4)
     parser.add_argument("--warmup", type=int, default=300)

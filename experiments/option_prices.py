@@ -1,6 +1,7 @@
 """The paper's option prices (section 4.2): 15 strikes × 5 maturities at T = 12 times, figures 5 and 6, and a table.
 
 python -m experiments.option_prices [--updates plain|informed] [--carry joint|paper]
+python -m experiments.option_prices --sampler online
 """
 
 from __future__ import annotations
@@ -43,8 +44,10 @@ class Step(NamedTuple):
     compile_seconds: float
 
 
-def sampler_of(model: seqgp.Model, arguments: argparse.Namespace) -> seqgp.SequentialSampler:
-    """The paper's 20,000 states with a tenth of warm-up, or the informed updates."""
+def sampler_of(model: seqgp.Model, arguments: argparse.Namespace) -> seqgp.OnlineSampler | seqgp.SequentialSampler:
+    """A cloud of filters, or chains: the paper's 20,000 states with a tenth of warm-up, or the informed updates."""
+    if arguments.sampler == "online":
+        return seqgp.OnlineSampler(model, particles=arguments.particles, draws=arguments.draws or 2200)
     if arguments.updates == "informed":
         updates = seqgp.Informed(sweeps=4, adapt=80)
         return seqgp.SequentialSampler(
@@ -91,8 +94,8 @@ def step_of(key: Any, market: Market, i: int, state: seqgp.State, info: seqgp.In
         inside(observable(key, state, prices), y),
         parameters,
         info.scores,
-        min(v for n, v in info.ess.items() if n != "latent"),
-        info.ess["latent"],
+        min((v for n, v in info.ess.items() if n != "latent"), default=info.effective or np.nan),
+        info.ess.get("latent", info.effective or np.nan),
         info.max_rhat,
         info.seconds,
         info.compile_seconds,
@@ -161,7 +164,7 @@ def comparison(out: Path) -> Table:
     table = Table(title="Side by side (what was run before is read from its file)")
     for heading in ("updates, carry", *HEADINGS.values()):
         table.add_column(heading, justify="right")
-    for path in sorted(out.glob("*-*.json")):
+    for path in sorted(out.glob("*.json")):
         row = json.loads(path.read_text())["summary"]
         table.add_row(path.stem.replace("-", ", "), *(f"{row[key]:.3g}" for key in HEADINGS))
     return table
@@ -216,6 +219,8 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m experiments.option_prices", description=str(__doc__).splitlines()[0]
     )
+    parser.add_argument("--sampler", choices=("sequential", "online"), default="sequential")
+    parser.add_argument("--particles", type=int, default=256, help="of the online sampler")
     parser.add_argument("--updates", choices=("informed", "plain"), default="informed")
     parser.add_argument("--carry", choices=("joint", "paper"), default=None, help="joint with informed updates")
     parser.add_argument("--steps", type=int, default=12, help="times")
@@ -236,7 +241,8 @@ def main(argv: list[str] | None = None) -> None:
     start = time.perf_counter()
     market = simulate_market(arguments.seed, arguments.steps, market_model())
     sampler = sampler_of(market.model.model, arguments)
-    console.print(f"Sampling {sampler.draws} draws at each of {arguments.steps} times ({arguments.updates}) …")
+    name = "online" if arguments.sampler == "online" else f"{arguments.updates}-{arguments.carry}"
+    console.print(f"Sampling {sampler.draws} draws at each of {arguments.steps} times ({name}) …")
     steps: list[Step] = []
     key_run, key_data = jax.random.split(jax.random.key(arguments.seed))
 
@@ -248,7 +254,6 @@ def main(argv: list[str] | None = None) -> None:
     console.print(parameter_table(steps, market.truth))
     summary = summary_of(steps)
     kept = {"summary": summary, "steps": [step._asdict() for step in steps]}
-    name = f"{arguments.updates}-{arguments.carry}"
     (arguments.out / f"{name}.json").write_text(json.dumps(kept, indent=1))
     best = int(np.argmax(log_densities(market.model.model, market.snapshots[-1], state)))
     figure_5(market, state, best).savefig(arguments.out / "figure5.png", dpi=160)

@@ -18,20 +18,19 @@ from seqgp.filtering.observation import Observation, Places, reduced
 from seqgp.filtering.protocol import Filter
 from seqgp.filtering.rotated import RotatedFilter
 from seqgp.filtering.system import System
+from seqgp.latents.choice import DENSE_UP_TO, KNOTS_UP_TO
 from seqgp.latents.dense import Dense
 from seqgp.latents.grid import Grid
 from seqgp.latents.knots import KnotGrid, Knots
 from seqgp.models.errors import DataError, SamplerError
-from seqgp.models.kernels import Matern52, RationalQuadratic, SquaredExponential
 from seqgp.models.likelihoods import fill_missing
+from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.online.memory import CloudQuadratic
 from seqgp.online.surrogate import SnapshotSurrogate
 from seqgp.runtime.engine import cached_by_shape
 
-MANY = 400  # points at once, beyond which "auto" takes knots for smooth kernels
 SITES = 1000  # at most, of stations
-SMOOTH = (SquaredExponential, RationalQuadratic, Matern52)
 ENOUGH = 1e-5  # of the prior variance may be left out by the modes of knots
 
 
@@ -99,9 +98,10 @@ class Timeline(NamedTuple):
 
     def _moves(self, snapshot: Snapshot, fresh: int) -> bool:
         """Whether inputs move about, so that knots serve better than ever more stations."""
-        smooth = all(isinstance(term.space, SMOOTH) for _, term in self.system.model.kernel.terms())
         moving = 2 * fresh > len(snapshot.x) and len(snapshot.x) > 1
-        return self.latent == "auto" and smooth and snapshot.x.shape[1] <= 3 and moving and len(self.layout.x) > 8
+        return (
+            self.latent == "auto" and moving and len(self.layout.x) > 8 and _suits_knots(self.system.model, snapshot.x)
+        )
 
     def _with_sites(self, fresh: np.ndarray, snapshot: Snapshot) -> SiteLayout:
         if isinstance(self.latent, Grid):
@@ -158,12 +158,16 @@ def _first_layout(system: System, latent: Any, x: np.ndarray) -> SiteLayout:
     grid = Grid().resolve(terms[0], x)
     if grid.axes is not None and len(terms) == 1 and not isinstance(latent, Dense):
         return SiteLayout(grid.points, grid.axes, None, "x is a product grid and the kernel a product over its axes")
-    smooth = all(isinstance(term.space, SMOOTH) for term in terms)
-    if latent == "auto" and len(x) > MANY and smooth and x.shape[1] <= 3:
-        return SiteLayout(x, None, Knots().resolve(terms[0], x), f"a smooth kernel, and more than {MANY} points")
+    if latent == "auto" and len(x) > DENSE_UP_TO and _suits_knots(system.model, x):
+        return SiteLayout(x, None, Knots().resolve(terms[0], x), f"a smooth kernel, and more than {DENSE_UP_TO} points")
     return SiteLayout(
         np.unique(x, axis=0) if len(np.unique(x, axis=0)) < len(x) else x, None, None, "stations as they come"
     )
+
+
+def _suits_knots(model: Model, x: np.ndarray) -> bool:
+    """Whether the latent can be interpolated from a few knots: all its terms are smooth, and columns of ``x`` few."""
+    return x.shape[1] <= KNOTS_UP_TO and all(term.space.smooth for _, term in model.kernel.terms())
 
 
 def _rebuilt(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogate | None) -> Timeline:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -43,7 +43,7 @@ class DayFit(NamedTuple):
     date: pd.Timestamp
     quotes: Quotes
     snapshot: seqgp.Snapshot
-    state: seqgp.SequentialState
+    state: seqgp.State
     info: seqgp.Info
     forecast: Table | None
 
@@ -62,10 +62,12 @@ class LocalVolFit:
 
     Args:
         model: knots, priors and noise.
-        draws: how many draws to keep of each day.
+        draws: how many draws to keep of each day, without a sampler of your own.
         seed: of the random numbers.
         store: the folder of a run on disk. Every day is there before the next one begins; a fit with the same store
             goes on where another was interrupted, with the same draws, bit for bit.
+        sampler: another sampler of `model.model`, with its own settings: `seqgp.OnlineSampler(model.model)`, for which
+            the noise is the same on all days.
         **settings: of `seqgp.SequentialSampler`, such as `chains`, `warmup`, `updates`.
     """
 
@@ -75,10 +77,15 @@ class LocalVolFit:
         draws: int = 1000,
         seed: int = 0,
         store: str | Path | None = None,
+        sampler: seqgp.Sampler | None = None,
         **settings: Any,
     ):
         self.model = model
-        self.sampler = DailySampler(model.model, draws, **settings)
+        if sampler is not None and settings:
+            raise ValueError(f"LocalVolFit: {', '.join(settings)}: settings of the sampler that is given")
+        if sampler is not None and sampler.model is not model.model:
+            raise ValueError("LocalVolFit: the sampler is of another model: make it with that of this fit, model.model")
+        self.sampler = DailySampler(model.model, draws, **settings) if sampler is None else sampler
         self.days: list[DayFit] = []
         self.store = None if store is None else seqgp.Store(store)
         self._key = jax.random.key(seed)
@@ -91,7 +98,7 @@ class LocalVolFit:
         return self.days[-1]
 
     @property
-    def state(self) -> seqgp.SequentialState:
+    def state(self) -> seqgp.State:
         """The draws of the last day."""
         return self.last.state
 
@@ -108,7 +115,7 @@ class LocalVolFit:
         """Draws of the quotes of a later day, from what is known now."""
         return self._forecast(day, self.model.snapshot(day), self.state)
 
-    def quote_draws(self, quotes: Quotes | None = None, state: seqgp.SequentialState | None = None) -> QuoteDraws:
+    def quote_draws(self, quotes: Quotes | None = None, state: seqgp.State | None = None) -> QuoteDraws:
         """Model prices and new quotes under the posterior: of the day's own quotes, or of others of the same day."""
         state = self.state if state is None else state
         day = self._day_of(state).quotes if quotes is None else quotes
@@ -119,7 +126,7 @@ class LocalVolFit:
         """By expiration: RMSE in bp of implied volatility, share inside bid-ask, coverage."""
         return self.quote_draws(quotes).by_expiration(probability)
 
-    def surface(self, state: seqgp.SequentialState | None = None) -> SurfaceDraws:
+    def surface(self, state: seqgp.State | None = None) -> SurfaceDraws:
         """The draws of the local-volatility surface."""
         state = self.state if state is None else state
         parameters = jax.vmap(self.model.model.parameters)(jnp.asarray(state.z))
@@ -176,31 +183,27 @@ class LocalVolFit:
         infos = [day.info for day in self.days]
         return seqgp.to_datatree(seqgp.Run(self.state, infos, self.last.snapshot, self.model.model))
 
-    def _quote_draws(
-        self, key, day: Quotes, level: Float[ArrayLike, "draws n"], state: seqgp.SequentialState
-    ) -> QuoteDraws:
+    def _quote_draws(self, key, day: Quotes, level: Float[ArrayLike, "draws n"], state: seqgp.State) -> QuoteDraws:
         prices = price_draws(self.model.plan(day), self.model.values(level))
         noise = np.asarray(jax.vmap(self.model.model.parameters)(jnp.asarray(state.z))["noise"])
         robust = self.model.robust
         drawn = jax.random.t(key, DEGREES, prices.shape) if robust else jax.random.normal(key, prices.shape)
         return QuoteDraws(day.table, prices, prices + noise[:, None] * self.model.units(day) * np.asarray(drawn))
 
-    def _before(self, t: float) -> seqgp.SequentialState | None:
+    def _before(self, t: float) -> seqgp.State | None:
         """The draws of the day before: of this fit, or of the store."""
         if self.days:
             return self.state
         if self.store is None or not self.store.exists:
             return None
         earlier = [step for step in self.store if step.t < t]
-        return cast(seqgp.SequentialState, earlier[-1].state) if earlier else None
+        return earlier[-1].state if earlier else None
 
-    def _learn(
-        self, snapshot: seqgp.Snapshot, before: seqgp.SequentialState | None
-    ) -> tuple[seqgp.SequentialState, seqgp.Info]:
+    def _learn(self, snapshot: seqgp.Snapshot, before: seqgp.State | None) -> tuple[seqgp.State, seqgp.Info]:
         """One turn of `seqgp.run`, in memory or on disk: the keys of the steps are the same."""
         if self.store is None:
             done = seqgp.run(self.sampler, [snapshot], self._key, before, progress=False, forecast=False)
-            return cast(seqgp.SequentialState, done.state), done.infos[-1]
+            return done.state, done.infos[-1]
         told = {"localvol": self.model.knots()}
         seqgp.run(
             self.sampler,
@@ -212,16 +215,16 @@ class LocalVolFit:
             configuration=told,
         )
         step = self.store[snapshot.t]
-        return cast(seqgp.SequentialState, step.state), step.info
+        return step.state, step.info
 
-    def _forecast(self, day: Quotes, snapshot: seqgp.Snapshot, before: seqgp.SequentialState) -> QuoteDraws:
+    def _forecast(self, day: Quotes, snapshot: seqgp.Snapshot, before: seqgp.State) -> QuoteDraws:
         key_latent, key_noise = jax.random.split(jax.random.fold_in(self._key, FORECASTS + before.step))
         predicted = seqgp.predict(
             key_latent, self.model.model, before, self.model.x, snapshot.t, context=snapshot.context
         )
         return self._quote_draws(key_noise, day, predicted.f, before)
 
-    def _day_of(self, state: seqgp.SequentialState) -> DayFit:
+    def _day_of(self, state: seqgp.State) -> DayFit:
         for day in self.days:
             if day.state.t == state.t:
                 return day
@@ -246,7 +249,7 @@ class LocalVolFit:
         return pd.concat(parts, ignore_index=True)
 
 
-def volatility_parameters(state: seqgp.SequentialState) -> dict[str, Float[np.ndarray, " draws"]]:
+def volatility_parameters(state: seqgp.State) -> dict[str, Float[np.ndarray, " draws"]]:
     """The parameters one by one, the level as a volatility."""
     found: dict[str, np.ndarray] = {}
     for name, values in state.parameters.items():
