@@ -1,6 +1,6 @@
 """New York ozone, July and August 2006: 28 stations, 8 of them held out, beside the published figures.
 
-python -m experiments.ozone --data FOLDER [--particles 64] [--models weather offsets]
+python -m experiments.ozone --data FOLDER [--particles 64] [--models weather offsets own]
 
 FOLDER holds nysptime.csv: the table ``nysptime`` of the R package bmstdr (GPL-2), daily maxima of ozone over 8 hours
 with temperature, wind and humidity. It is not part of this package. The published figures (bmstdr, table 7) are of the
@@ -76,9 +76,10 @@ def read(path: Path, days: int | None = None) -> Data:
 
 
 def models() -> dict[str, seqgp.Model]:
-    """Weather alone, and with offsets of the stations that stay: alike nearby, as what is around a station is.
+    """Weather alone; with offsets of the stations that stay, alike nearby; with a part of these that is each one's own.
 
-    Priors in days and 100 km: weather of days and hundreds of kilometres, offsets of tens to hundreds.
+    What is around a station is in part that of its region, in part its own: a street, a wood, an instrument. Priors in
+    days and 100 km: weather of days and hundreds of kilometres, offsets of tens to hundreds.
     """
     weather = seqgp.Separable(
         time=seqgp.Matern12(dist.LogNormal(0.7, 1.0)),
@@ -88,11 +89,13 @@ def models() -> dict[str, seqgp.Model]:
     offsets = seqgp.Separable(
         time=seqgp.Constant(1.0), space=seqgp.Matern12(dist.LogNormal(0.0, 0.7)), scale=dist.LogNormal(-0.7, 0.5)
     )
+    own = seqgp.Separable(time=seqgp.Constant(1.0), space=seqgp.WhiteNoise(dist.LogNormal(-1.0, 0.7)))
     mean = seqgp.Linear(features=list(COVARIATES), weights=dist.Normal(0.0, 1.0), intercept=dist.Normal(7.0, 2.0))
     likelihood = seqgp.Gaussian(dist.LogNormal(-1.0, 0.5))
     return {
         "weather": seqgp.Model(weather, likelihood, mean),
         "offsets": seqgp.Model(weather + offsets, likelihood, mean),
+        "own": seqgp.Model(weather + offsets + own, likelihood, mean),
     }
 
 
