@@ -7,14 +7,13 @@ does those: a mixture of Student's t distributions, refitted until most of its p
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from scipy.linalg import solve_triangular
-from scipy.optimize import minimize
 from scipy.special import gammaln, logsumexp
 from scipy.stats import norm
 
@@ -24,6 +23,7 @@ from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.reference.conditional import AtParameters, conditional
 from seqgp.reference.marginal import require_gaussian
+from seqgp.reference.mode import mode_and_root
 
 FREEDOM = 6.0  # degrees of freedom of the proposals
 PARTS = 3  # of the mixture
@@ -76,7 +76,8 @@ def online_posterior(
         return np.where(np.isnan(height), -np.inf, height), found
 
     rng = np.random.default_rng(seed)
-    proposal = _spread_out(rng, *_mode(path.given, mean, sd, rng))
+    starts = [mean, *(mean + sd * rng.standard_normal((STARTS - 1, len(mean))))]
+    proposal = _spread_out(rng, *mode_and_root(_log_posterior(path.given, mean, sd), starts, sd))
     z, log_weights = np.zeros((0, len(mean))), np.zeros(0)
     for _ in range(ROUNDS):
         z = proposal.points(rng, few)
@@ -93,6 +94,15 @@ def online_posterior(
         f"online_posterior: after {ROUNDS} rounds {_effective(log_weights):.0f} of {len(z)} points are effective; "
         "lower least, or use seqgp.reference.CollapsedSampler"
     )
+
+
+def _log_posterior(given: Callable[..., AtParameters], mean: np.ndarray, sd: np.ndarray) -> Callable[..., Any]:
+    """Up to a constant."""
+
+    def log_density(z):
+        return given(z).log_likelihood - 0.5 * jnp.sum(((z - jnp.asarray(mean)) / jnp.asarray(sd)) ** 2)
+
+    return log_density
 
 
 def _summary(model: Model, path: str, z: np.ndarray, log_weights: np.ndarray, found: AtParameters) -> OnlinePosterior:
@@ -174,29 +184,3 @@ def _spread_out(rng: np.random.Generator, mode: np.ndarray, root: np.ndarray) ->
     """A mixture about the mode, wider than the curvature says, with centres apart."""
     means = mode + 0.5 * rng.standard_normal((PARTS, len(mode))) @ root.T
     return _Mixture(np.full(PARTS, 1 / PARTS), means, np.repeat(1.3 * root[None], PARTS, axis=0))
-
-
-def _mode(
-    given: Callable[..., AtParameters], mean: np.ndarray, sd: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """The mode, from several starts, and the root of the inverse curvature there."""
-
-    def negative(z):
-        prior = 0.5 * jnp.sum(((z - jnp.asarray(mean)) / jnp.asarray(sd)) ** 2)
-        return prior - given(z).log_likelihood
-
-    run = jax.jit(jax.value_and_grad(negative))
-
-    def objective(z):
-        height, slope = run(jnp.asarray(z))
-        good = np.isfinite(height) and np.isfinite(np.asarray(slope)).all()
-        return (float(height), np.asarray(slope)) if good else (1e30, np.zeros_like(z))
-
-    starts = [mean, *(mean + sd * rng.standard_normal((STARTS - 1, len(mean))))]
-    found = [minimize(objective, z, jac=True, method="L-BFGS-B") for z in starts]
-    mode = min(found, key=lambda one: one.fun).x
-    step = 1e-3 * sd  # differences of the slope: compiling second derivatives takes longer than this
-    rows = [(objective(mode + e)[1] - objective(mode - e)[1]) / (2 * h) for e, h in zip(np.diag(step), step)]
-    values, vectors = np.linalg.eigh(0.5 * (np.array(rows) + np.array(rows).T))
-    widths = 1 / np.sqrt(np.maximum(values, 1 / sd.max() ** 2))
-    return mode, np.linalg.cholesky((vectors * widths**2) @ vectors.T)

@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import minimize
 
 from seqgp.full.stacked import check_snapshots
 from seqgp.mcmc.gaussian import log_normal_density
@@ -22,6 +21,7 @@ from seqgp.models.errors import ModelError, SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.reference.marginal import Stack, exact_moments, log_marginal, observed_distances, require_gaussian, stack
+from seqgp.reference.mode import mode_and_root
 
 REACH = 6.0  # where the grid starts with its edges, in standard deviations at the mode
 EDGE = 1e-6  # how much of the mass may lie at each edge
@@ -74,7 +74,10 @@ def quadrature(model: Model, snapshots: Sequence[Snapshot] | Snapshot, spacing: 
             "numbers in place of priors, or use seqgp.reference.CollapsedSampler"
         )
     density = _log_posterior(model, stack(model, check_snapshots(model, snapshots)))
-    centre, root = _laplace(density, model)
+    mean, covariance = model.prior_of_z()
+    sd = np.sqrt(np.diag(covariance))
+    corners = itertools.product((-1, 0, 1), repeat=len(mean))
+    centre, root = mode_and_root(density, (mean + sd * np.array(corner) for corner in corners), sd)
     low, high = np.full(len(centre), -REACH), np.full(len(centre), REACH)
     for _ in range(ROUNDS):
         axes = [np.arange(np.floor(a / spacing), np.ceil(b / spacing) + 1) * spacing for a, b in zip(low, high)]
@@ -118,25 +121,6 @@ def _log_posterior(model: Model, data: Stack):
         return log_marginal(model, data, between, model.parameters(z)) + prior
 
     return density
-
-
-def _laplace(density, model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """The mode, from several starts, and the root of the inverse curvature there."""
-    mean, covariance = model.prior_of_z()
-    sd = np.sqrt(np.diag(covariance))
-    value = jax.jit(jax.value_and_grad(lambda z: -density(z)))
-
-    def objective(z):
-        height, slope = value(jnp.asarray(z))
-        good = np.isfinite(height) and np.isfinite(np.asarray(slope)).all()
-        return (float(height), np.asarray(slope)) if good else (1e30, np.zeros_like(z))
-
-    starts = [mean + sd * np.array(corner) for corner in itertools.product((-1, 0, 1), repeat=len(mean))]
-    best = min((minimize(objective, z, jac=True, method="L-BFGS-B") for z in starts), key=lambda found: found.fun)
-    hessian = np.asarray(jax.hessian(lambda z: -density(z))(jnp.asarray(best.x)))
-    values, vectors = np.linalg.eigh(np.where(np.isfinite(hessian), hessian, 0.0))
-    widths = 1 / np.sqrt(np.maximum(values, 1 / sd.max() ** 2))
-    return best.x, np.linalg.cholesky((vectors * widths**2) @ vectors.T)
 
 
 def _evaluate(density, names, centre, root, axes: list[np.ndarray]) -> tuple[Quadrature, np.ndarray]:
