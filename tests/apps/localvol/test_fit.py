@@ -54,6 +54,23 @@ def test_a_slice_that_does_not_fit_is_flagged():
     assert found.loc[middle, "rms_z"] > 2 * found.drop(index=[middle, "all"])["rms_z"].max()
 
 
+def test_the_online_sampler_fits_the_same_quotes():
+    model = small_model()
+    fit = LocalVolFit(model, sampler=seqgp.OnlineSampler(model.model, particles=32, draws=80))
+    day = fit.update(quotes().day(quotes().dates[0]))
+    assert day.info.log_evidence is not None
+    assert fit.table().loc["all", "rmse_bp"] < 12  # as with the default
+
+
+def test_a_sampler_of_ones_own_is_of_the_same_model_and_has_its_own_settings():
+    model = small_model()
+    online = seqgp.OnlineSampler(model.model, particles=32, draws=80)
+    with pytest.raises(ValueError, match="chains, warmup: settings of the sampler that is given"):
+        LocalVolFit(model, sampler=online, chains=2, warmup=10)
+    with pytest.raises(ValueError, match="the sampler is of another model"):
+        LocalVolFit(small_model(), sampler=online)
+
+
 def test_surfaces_at_strikes_and_at_log_moneyness_agree():
     surface = fitted().surface()
     curve = surface.curve
