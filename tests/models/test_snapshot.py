@@ -36,6 +36,12 @@ def test_what_is_masked_is_missing():
         seqgp.Snapshot(0.0, masked[:, None], Y)
 
 
+def test_a_list_of_numbers_in_the_context_is_an_array():
+    context = seqgp.Snapshot(0.0, X, Y, {"area": [1, 2.5, 3], "pair": (1.0, 2.0)}).context
+    np.testing.assert_array_equal(context["area"], [1, 2.5, 3])
+    assert isinstance(context["pair"], tuple)
+
+
 def test_minus_zero_is_the_place_that_zero_is():
     assert not np.signbit(seqgp.Snapshot(0.0, -X, Y).x).any()
 

@@ -16,6 +16,7 @@ from seqgp.linalg.types import Array
 from seqgp.models.errors import DataError, ModelError, SamplerError
 from seqgp.models.likelihoods import fill_missing
 from seqgp.models.model import Model
+from seqgp.models.snapshot import as_context
 from seqgp.runtime.engine import compiled
 from seqgp.samplers.checks import check_state, require_x64
 from seqgp.samplers.protocol import Predictive, State
@@ -140,7 +141,7 @@ def predict(
     time = state.t if t is None else float(t)
     _check_inputs(x, time, state)
     model.kernel.check_inputs(x)
-    context = jax.tree.map(np.asarray, context)
+    context = as_context(context)
     if model.likelihood.pointwise:
         model.likelihood.check_data(np.full(len(x), np.nan), context)
     context = model.likelihood.context_at(time, context)

@@ -162,7 +162,10 @@ class FromContext(eqx.Module):
                 f"covariate {self.name!r} is missing at t = {t:g}: the context has {has}; give "
                 f"context={{{self.name!r}: …}}, one value for each row of x"
             )
-        values = np.asarray(context[self.name], dtype=float)
+        try:
+            values = np.asarray(context[self.name], dtype=float)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"covariate {self.name!r} at t = {t:g} is not an array of numbers ({error})") from error
         if values.shape not in ((), (len(x),)):
             raise DataError(
                 f"covariate {self.name!r} has shape {values.shape} at t = {t:g}, expected ({len(x)},), one value for "

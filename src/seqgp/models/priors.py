@@ -293,6 +293,13 @@ def check_positive(slot: Slot, where: str) -> None:
             raise ModelError(f"{where} = {entry} is not positive")
 
 
+def positive_parameter(slot: Slot, where: str) -> None:
+    """Raise unless it is one positive number, or one prior of such."""
+    if isinstance(slot, tuple):
+        raise ModelError(f"{where} takes one number or prior, not a list of {len(slot)}")
+    check_positive(slot, where)
+
+
 def inverse_softplus(value: Float[Array, "..."]) -> Float[Array, "..."]:
     """``log(exp(value) − 1)``, accurate for large and small values: ``softplus`` undone."""
     return value + jnp.log(-jnp.expm1(-value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, NamedTuple
 
 import jax
@@ -51,8 +52,16 @@ class Snapshot(_Fields):
         _check_finite(y, "y", allow_nan=True)
         for name, values in (("t", time), ("x", x), ("y", y)):
             _check_size(values, name)
-        context = jax.tree.map(_copied, context)
-        return super().__new__(cls, float(time), x, y, context)
+        return super().__new__(cls, float(time), x, y, as_context(context))
+
+
+def as_context(context: Any) -> Any:
+    """A tree of arrays: a list of numbers is one array, not a tree of numbers."""
+    return jax.tree.map(_copied, context, is_leaf=_is_list_of_numbers)
+
+
+def _is_list_of_numbers(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 0 and all(isinstance(one, numbers.Real) for one in value)
 
 
 def _as_floats(value: Any, name: str) -> np.ndarray:
