@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from seqgp.models.errors import DataError, ModelError
+from seqgp.models.priors import Slot, check_positive
 
 Amount = float | str | None  # a number, the name of an entry of the context, or nothing
 
@@ -19,6 +20,13 @@ def check_amount_given(who: str, what: str, amount: Any) -> None:
         raise ModelError(
             f"{who}: {what} = {amount!r}: expected a number, or the name of an entry of the context (one value a row)"
         )
+
+
+def positive_parameter(slot: Slot, where: str) -> None:
+    """Raise unless it is one positive number, or one prior of such."""
+    if isinstance(slot, tuple):
+        raise ModelError(f"{where} takes one number or prior, not a list of {len(slot)}")
+    check_positive(slot, where)
 
 
 def amount_of(amount: Amount, context: Any) -> Any:

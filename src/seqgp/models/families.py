@@ -13,10 +13,10 @@ import numpyro.distributions as dist
 from jax.scipy.special import ndtr
 from jax.scipy.stats import norm
 
-from seqgp.models.amounts import Amount, amount_of, check_amount, check_amount_given
+from seqgp.models.amounts import Amount, amount_of, check_amount, check_amount_given, positive_parameter
 from seqgp.models.errors import DataError, ModelError
 from seqgp.models.likelihoods import Likelihood
-from seqgp.models.priors import Prior, Slot, as_slot, positive_parameter
+from seqgp.models.priors import Prior, Slot, as_slot
 
 
 def _positive(who: str, **slots: Slot) -> None:

@@ -17,10 +17,10 @@ import numpyro.distributions as dist
 from jaxtyping import Float
 
 from seqgp.linalg.types import Array, ArrayLike
-from seqgp.models.amounts import check_amount
+from seqgp.models.amounts import check_amount, positive_parameter
 from seqgp.models.errors import DataError, ModelError
 from seqgp.models.likelihoods import Likelihood, Plane
-from seqgp.models.priors import Slot, positive_parameter
+from seqgp.models.priors import Slot
 
 LOST = 0.01  # of a log likelihood may be rounding
 

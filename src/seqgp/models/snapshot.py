@@ -38,8 +38,7 @@ class Snapshot(_Fields):
 
     def __new__(cls, t: Any, x: Any, y: Any, context: Any = None):
         """Check and convert to NumPy arrays of floats."""
-        x, y = _as_floats(x, "x") + 0.0, _as_floats(y, "y")  # -0.0 is the place that 0.0 is
-        time = _as_floats(t, "t")
+        x, y, time = as_inputs(x, "Snapshot: x"), as_floats(y, "Snapshot: y"), as_floats(t, "Snapshot: t")
         if time.ndim != 0 or not np.isfinite(time):
             raise DataError(f"Snapshot: t = {t} is not one finite number")
         if x.ndim != 2:
@@ -64,14 +63,20 @@ def _is_list_of_numbers(value: Any) -> bool:
     return isinstance(value, list) and len(value) > 0 and all(isinstance(one, numbers.Real) for one in value)
 
 
-def _as_floats(value: Any, name: str) -> np.ndarray:
+def as_inputs(value: Any, what: str) -> np.ndarray:
+    """Places as an array of floats, in which -0.0 is 0.0."""
+    return as_floats(value, what) + 0.0
+
+
+def as_floats(value: Any, what: str) -> np.ndarray:
+    """An array of floats of its own, or an error that says what is none."""
     kind = getattr(getattr(value, "dtype", None), "kind", "")
     if kind in UNREAL:
-        raise DataError(f"Snapshot: {name} is not an array of numbers, but {UNREAL[kind]}")
+        raise DataError(f"{what} is not an array of numbers, but {UNREAL[kind]}")
     try:
         return _copied(value, np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"Snapshot: {name} is not an array of numbers ({error})") from error
+        raise DataError(f"{what} is not an array of numbers ({error})") from error
 
 
 def _copied(value: Any, dtype: Any = None) -> np.ndarray:
