@@ -52,6 +52,22 @@ def test_filters_that_were_dropped_are_computed_again_bit_for_bit():
     assert np.array_equal(whole.cloud.log_weights(), again.cloud.log_weights())
 
 
+def test_filters_on_knots_are_computed_again_where_no_parameter_is_inferred():
+    """Inputs that move are laid on knots, which runs all filters anew though there is no cloud to renew."""
+    kernel = seqgp.Separable(seqgp.Matern32(0.7), seqgp.SquaredExponential(1.5))
+    sampler = seqgp.OnlineSampler(seqgp.Model(kernel, seqgp.Gaussian(0.3)), particles=16, draws=50)
+    rng = np.random.default_rng(0)
+    edges = np.concatenate([[[0.0], [10.0]], rng.uniform(0, 10, (10, 1))])
+    x = [edges, *rng.uniform(0, 10, (3, 12, 1))]
+    data = [seqgp.Snapshot(float(t), at, rng.standard_normal(12)) for t, at in enumerate(x)]
+    state, info = sampled(sampler, data[:-1])
+    assert info.settings["latent"] == "knots"
+    whole, _ = sampler.step(jax.random.key(9), state, data[-1])
+    again, _ = sampler.step(jax.random.key(9), state._replace(live=None), data[-1])
+    assert np.array_equal(whole.latent, again.latent)
+    assert whole.log_evidence == again.log_evidence
+
+
 def test_prediction_is_the_filters():
     """At a station far in the future the level is the prior's; at the present it is the state's."""
     sampler, data = seqgp.OnlineSampler(model(), particles=64, draws=3000), snapshots()
