@@ -110,6 +110,10 @@ def test_what_it_cannot_take_is_named_with_a_remedy():
         seqgp.OnlineSampler(model(), particles=3)
     with pytest.raises(seqgp.SamplerError, match="forget"):
         seqgp.OnlineSampler(model(), forget=0)
+    for latent in ("sparse", None, seqgp.Knots):
+        with pytest.raises(seqgp.SamplerError, match=r"^latent = .*: expected 'auto', seqgp\.Dense\(\)"):
+            seqgp.OnlineSampler(model(), latent=latent)
+    assert seqgp.OnlineSampler(model(), forget=np.float32(0.5)).forget == 0.5
 
 
 def test_forgetting_nothing_is_neutral_and_a_jump_is_followed():

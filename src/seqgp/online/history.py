@@ -118,6 +118,12 @@ class Timeline(NamedTuple):
         return self.layout._replace(x=x, axes=None)
 
 
+def check_latent(latent: Any) -> None:
+    """Raise unless it says where the latent lives."""
+    if not (isinstance(latent, (Dense, Grid, Knots)) or (isinstance(latent, str) and latent == "auto")):
+        raise SamplerError(f"latent = {latent!r}: expected 'auto', seqgp.Dense(), seqgp.Grid() or seqgp.Knots(…)")
+
+
 def begin(system: System, latent: Any, snapshot: Snapshot, surrogate: SnapshotSurrogate | None = None) -> Timeline:
     """The history of a first snapshot: chooses where the latent lives."""
     layout = _first_layout(system, latent, snapshot.x)
@@ -153,8 +159,6 @@ def _first_layout(system: System, latent: Any, x: np.ndarray) -> SiteLayout:
     terms = [term for _, term in kernel.terms()]
     if isinstance(latent, Knots):
         return SiteLayout(x, None, latent.resolve(terms[0], x), "asked for")
-    if not (latent == "auto" or isinstance(latent, (Dense, Grid))):
-        raise SamplerError(f"latent = {latent!r}: expected 'auto', seqgp.Dense(), seqgp.Grid() or seqgp.Knots(…)")
     grid = Grid().resolve(terms[0], x)
     if grid.axes is not None and len(terms) == 1 and not isinstance(latent, Dense):
         return SiteLayout(grid.points, grid.axes, None, "x is a product grid and the kernel a product over its axes")
