@@ -6,6 +6,7 @@ import numpyro.distributions as dist
 import pytest
 
 import seqgp
+from seqgp.reference.marginal import log_marginal, observed_distances, stack
 from streams import SITES, exact, model, sampled, snapshots
 
 
@@ -127,3 +128,22 @@ def test_forgetting_nothing_is_neutral_and_a_jump_is_followed():
         state, _ = sampled(seqgp.OnlineSampler(noisy, particles=64, draws=500, forget=forget), calm + wild)
         found[forget] = float(np.mean(state.parameters["noise"]))
     assert found[0.8] > 1.15 > found[1.0] + 0.05
+
+
+def test_the_order_of_the_terms_of_a_sum_does_not_matter_on_knots():
+    """A very smooth term first: its eigenvectors alone would leave out most of the other's."""
+    smooth = seqgp.Separable(seqgp.Matern12(3.0), seqgp.SquaredExponential(8.0))
+    rougher = seqgp.Separable(seqgp.Matern32(0.7), seqgp.SquaredExponential(1.3), 1.2)
+    rng = np.random.default_rng(1)
+    edges = np.concatenate([[[0.0], [10.0]], rng.uniform(0, 10, (10, 1))])
+    data = [
+        seqgp.Snapshot(0.2 * i, x, np.sin(3 * x[:, 0]) + 0.3 * rng.standard_normal(12))
+        for i, x in enumerate([edges, *rng.uniform(0, 10, (2, 12, 1))])
+    ]
+    for kernel in (smooth + rougher, rougher + smooth):
+        known = seqgp.Model(kernel, seqgp.Gaussian(0.3))
+        _, info = sampled(seqgp.OnlineSampler(known, particles=16, draws=50), data)
+        assert info.settings["latent"] == "knots"
+        stacked, parameters = stack(known, data), known.parameters(np.zeros(0))
+        exactly = log_marginal(known, stacked, observed_distances(known, stacked), parameters)
+        assert info.log_evidence == pytest.approx(float(exactly), abs=0.01)

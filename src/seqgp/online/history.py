@@ -235,8 +235,9 @@ def _modes(system: System, knots: np.ndarray) -> int:
     for sign in (-1.645, 1.645):
         parameters = system.parameters(jnp.asarray(np.where(space, mean + sign * sd, mean)))
         points = jnp.asarray(knots)
-        for matrix in system.space(parameters, system.distances(points, points), same=False):
-            values = np.linalg.eigvalsh(np.asarray(matrix))[::-1]
+        spaces = [np.asarray(one) for one in system.space(parameters, system.distances(points, points), same=False)]
+        for matrix in (*spaces, sum(spaces)):  # the eigenvectors are those of the sum, and serve each term
+            values = np.linalg.eigvalsh(matrix)[::-1]
             left = 1 - np.cumsum(values) / values.sum()
             most = max(most, int(np.argmax(left < ENOUGH)) + 1)
     return min(len(knots), -(-most // 4) * 4)
