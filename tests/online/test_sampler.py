@@ -147,3 +147,22 @@ def test_the_order_of_the_terms_of_a_sum_does_not_matter_on_knots():
         stacked, parameters = stack(known, data), known.parameters(np.zeros(0))
         exactly = log_marginal(known, stacked, observed_distances(known, stacked), parameters)
         assert info.log_evidence == pytest.approx(float(exactly), abs=0.01)
+
+
+def test_knots_follow_inputs_that_drift():
+    """Floats leave the box that they began in: the evidence is that the exact one."""
+    kernel = seqgp.Separable(seqgp.Matern32(2.0), seqgp.SquaredExponential(2.5))
+    known = seqgp.Model(kernel, seqgp.Gaussian(0.3))
+    rng = np.random.default_rng(0)
+    x = [3.0 * i + rng.uniform(0, 8, (12, 1)) for i in range(4)]
+    data = [seqgp.Snapshot(0.5 * i, at, np.sin(at[:, 0]) + 0.3 * rng.standard_normal(12)) for i, at in enumerate(x)]
+    run = seqgp.run(seqgp.OnlineSampler(known, particles=16, draws=50), data, key=jax.random.key(0))
+    assert run.infos[-1].settings["latent"] == "knots"
+    stacked, parameters = stack(known, data), known.parameters(np.zeros(0))
+    exactly = log_marginal(known, stacked, observed_distances(known, stacked), parameters)
+    assert run.state.log_evidence == pytest.approx(float(exactly), abs=0.05)
+    again = run.state._replace(live=None).ready(known)
+    assert np.array_equal(again.live.history.layout.knots.points, run.state.live.history.layout.knots.points)
+    asked = seqgp.OnlineSampler(known, particles=16, draws=50, latent=seqgp.Knots(domain=[(0.0, 10.0)]))
+    with pytest.raises(seqgp.DataError, match="outside the domain"):
+        seqgp.run(asked, data, key=jax.random.key(0))

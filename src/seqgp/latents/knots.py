@@ -106,6 +106,11 @@ class KnotGrid(SharedInputs):
         """The knots again, which the window has where the time is that of the last snapshot."""
         return PredictionSites(self, self.points, self.interpolate(x), known=now)
 
+    def holds(self, x: np.ndarray) -> bool:
+        """Whether all inputs lie inside the domain."""
+        low, high = np.array(self.domain).T
+        return bool(((x >= low) & (x <= high)).all())
+
     def interpolate(self, x: np.ndarray) -> Observe:
         """The way from the knots to any inputs inside the domain."""
         for d, (low, high) in enumerate(self.domain):

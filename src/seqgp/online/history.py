@@ -83,6 +83,8 @@ class Timeline(NamedTuple):
                 if self._moves(snapshot, len(fresh)):
                     return _rebuilt(self, snapshot, surrogate)
                 layout = self._with_sites(fresh, snapshot)
+        elif self.latent == "auto" and surrogate is None and not layout.knots.holds(snapshot.x):
+            return _rebuilt(self, snapshot, surrogate)  # knots of our own choice follow inputs that drift
         return _appended(self._replace(layout=layout, rebuilt=False), snapshot, surrogate)
 
     def log_corrections(self, z: np.ndarray) -> np.ndarray:
