@@ -16,7 +16,7 @@ from jax.scipy.stats import norm
 from seqgp.models.amounts import Amount, amount_of, check_amount, check_amount_given, positive_parameter
 from seqgp.models.errors import DataError, ModelError
 from seqgp.models.likelihoods import Likelihood
-from seqgp.models.priors import Prior, Slot, as_slot
+from seqgp.models.priors import Slot, as_slot, known_numbers
 
 
 def _positive(who: str, **slots: Slot) -> None:
@@ -223,10 +223,7 @@ class Ordinal(Likelihood):
     """Ordered categories ``0, 1, …``: a logistic variable around ``f``, cut at increasing numbers."""
 
     def __init__(self, cutpoints: Sequence[float]):
-        slot = as_slot(cutpoints, "Ordinal: cutpoints")
-        cuts = slot if isinstance(slot, tuple) else (slot,)
-        if any(isinstance(cut, Prior) for cut in cuts):
-            raise ModelError("Ordinal: cutpoints must be numbers that are known; what is inferred is the level")
+        cuts = known_numbers(cutpoints, "Ordinal: cutpoints")
         if list(cuts) != sorted(set(cuts)):
             raise ModelError(f"Ordinal: cutpoints = {list(cuts)} must be increasing numbers, at least one")
         super().__init__(functools.partial(_ordinal, cutpoints=cuts), pointwise=True)

@@ -287,6 +287,16 @@ def as_slot(value: Any, where: str) -> float | Prior | tuple[float | Prior, ...]
     return as_entry(value, where)
 
 
+def known_numbers(value: Any, where: str) -> tuple[float, ...]:
+    """One number or several, where nothing is inferred."""
+    slot = as_slot(value, where)
+    entries = slot if isinstance(slot, tuple) else (slot,)
+    known = tuple(entry for entry in entries if not isinstance(entry, Prior))
+    if len(known) < len(entries):
+        raise ModelError(f"{where} must be numbers that are known, not priors")
+    return known
+
+
 def check_positive(slot: Slot, where: str) -> None:
     """Raise unless a number is positive, or a prior has no mass below zero (as far as double precision can tell)."""
     for entry in slot if isinstance(slot, tuple) else (slot,):

@@ -85,7 +85,7 @@ def _copied(value: Any, dtype: Any = None) -> np.ndarray:
     What is masked is NaN: the number that lies under a mask is no value.
     """
     if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
-        value = value.astype(float).filled(np.nan)
+        value = np.ma.filled(value.astype(float), np.nan)
     return np.array(value, dtype=dtype)
 
 
