@@ -41,6 +41,9 @@ def test_what_no_run_has_is_no_column():
 
 def test_runs_that_cannot_be_compared_are_named():
     data = snapshots()
+    for no_runs in ([1, 2], {"one": 1, "two": 2}):
+        with pytest.raises(seqgp.DataError, match="expected a dictionary of runs by name"):
+            seqgp.compare(no_runs)
     with pytest.raises(seqgp.DataError, match="expected two or more"):
         seqgp.compare({"one": run_of(1.0, data[:2])})
     with pytest.raises(seqgp.DataError, match="end at different times"):

@@ -98,6 +98,16 @@ def test_bad_input(state):
         seqgp.predict(jax.random.key(0), KNOWN, state, NEW, t=-1.0)
     with pytest.raises(seqgp.DataError, match="shape"):
         seqgp.predict(jax.random.key(0), KNOWN, state, NEW).log_score(np.zeros(3))
+    with pytest.raises(seqgp.DataError, match=r"^scores: y is not an array of numbers"):
+        seqgp.predict(jax.random.key(0), KNOWN, state, NEW).log_score(["a"] * len(NEW))
+    with pytest.raises(seqgp.DataError, match=r"^predict: x is not an array of numbers"):
+        seqgp.predict(jax.random.key(0), KNOWN, state, [["a", "b"]])
+    with pytest.raises(seqgp.DataError, match=r"^predict: t is not an array of numbers"):
+        seqgp.predict(jax.random.key(0), KNOWN, state, NEW, t="tomorrow")
+    with pytest.raises(seqgp.DataError, match=r"^predict: t = .* is not one number; predict at one time after the oth"):
+        seqgp.predict(jax.random.key(0), KNOWN, state, NEW, t=[1.0, 2.0])
+    with pytest.raises(seqgp.SamplerError, match=r"^key: expected one random key"):
+        seqgp.predict(0, KNOWN, state, NEW)
     with pytest.raises(seqgp.SamplerError, match="expected a state"):
         seqgp.predict(jax.random.key(0), KNOWN, None, NEW)
 

@@ -80,7 +80,7 @@ def test_accuracy_is_reported_with_a_remedy():
     numbers, remarks = grid.report(model, no_z, x)
     assert numbers["represented"] < 0.999
     assert "would do" in remarks[0]
-    enough = grid.enough_nodes(kernel, {"space.lengthscale": jnp.asarray(0.2)}, x)
+    enough = grid.enough_nodes(kernel, {"space.lengthscale": jnp.asarray(0.2), "scale": 1.0}, x)
     assert f"nodes={enough}" in remarks[0]
     finer = seqgp.Knots(enough, SQUARE).resolve(kernel, x)
     assert finer.report(model, no_z, x)[1] == []

@@ -93,3 +93,44 @@ def test_bad_likelihoods_are_named():
         seqgp.Likelihood("normal")
     with pytest.raises(seqgp.ModelError, match=r"noise = -1\.0 is not positive"):
         seqgp.Gaussian(-1.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: seqgp.Gaussian([0.1, 0.2]), "Gaussian: noise takes one number or prior, not a list of 2"),
+        (lambda: seqgp.StudentT([0.1, 0.2]), "StudentT: noise takes one number or prior, not a list of 2"),
+        (lambda: seqgp.Gaussian(0.1, errors=3), "Gaussian: errors = 3: expected the name of an entry of the context"),
+        (lambda: seqgp.Gaussian(0.1, trend=0.1, since="a"), "Gaussian: since = a is not one finite number"),
+        (lambda: seqgp.Binomial(trials=None), "Binomial: trials = None: expected a number, or the name"),
+        (
+            lambda: seqgp.Poisson(exposure=[1.0, 2.0]),
+            r"Poisson: exposure = \[1.0, 2.0\]: expected a number, or the name",
+        ),
+        (lambda: seqgp.Censored(0.1, limit=None), "Censored: limit = None: expected a number, or the name"),
+        (lambda: seqgp.Ordinal(cutpoints=[seqgp.ScaledSigmoid(0, 1)]), "Ordinal: cutpoints must be numbers"),
+        (lambda: seqgp.Ordinal(cutpoints="ab"), "Ordinal: cutpoints: expected a number"),
+    ],
+)
+def test_arguments_that_no_likelihood_takes_are_named(make, message):
+    with pytest.raises(seqgp.ModelError, match=f"^{message}"):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "context", "message"),
+    [
+        (seqgp.Poisson(), {"exposure": np.array([1.0, -1.0])}, "Poisson: exposure 'exposure' must be positive numbers"),
+        (seqgp.Poisson(), {"exposure": np.ones((2, 1))}, r"Poisson: exposure 'exposure' has shape \(2, 1\)"),
+        (seqgp.Binomial(2.5), None, "Binomial: trials must be whole numbers, got 2.5"),
+        (seqgp.Binomial("n"), {"n": np.array([2.0, 3.7])}, "Binomial: trials must be whole numbers, got 3.7"),
+        (
+            seqgp.Gaussian(0.1, errors="se"),
+            {"se": np.array(["a", "b"])},
+            "Gaussian: errors 'se' is not an array of num",
+        ),
+    ],
+)
+def test_amounts_that_make_no_sense_are_named(likelihood, context, message):
+    with pytest.raises(seqgp.DataError, match=f"^{message}"):
+        likelihood.check_data(np.array([1.0, 2.0]), context)

@@ -164,6 +164,7 @@ def test_arrays_in_a_kernel_of_others_show_in_the_fingerprint():
         ),
         ({"likelihood": dist.Normal(0.0, 1.0)}, "likelihood must be a seqgp.Likelihood, got Normal"),
         ({"jitter": 0.0}, "jitter = 0.0 must be a positive number, or an increasing list"),
+        ({"jitter": "a"}, "Model: jitter: expected a number"),
         ({"jitter": [1e-6, 1e-8]}, "must be a positive number, or an increasing list"),
         ({"mean": "zero"}, "Model: mean: expected a number"),
         (

@@ -91,6 +91,7 @@ def test_slots_take_numbers_priors_and_lists():
     ("make", "message"),
     [
         (lambda: seqgp.ScaledSigmoid(2, 1), "low = 2 is not below high = 1"),
+        (lambda: seqgp.ScaledSigmoid("a", 1), "low = 'a' is not a number"),
         (lambda: seqgp.ScaledSigmoid(1, 1), "low = 1 is not below high = 1"),
         (lambda: seqgp.ScaledSigmoid(0, np.inf), "high = inf is not finite"),
         (lambda: seqgp.ScaledSigmoid(0, 1, scale=0), "scale = 0 is not positive"),

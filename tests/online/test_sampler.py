@@ -6,6 +6,7 @@ import numpyro.distributions as dist
 import pytest
 
 import seqgp
+from seqgp.reference.marginal import log_marginal, observed_distances, stack
 from streams import SITES, exact, model, sampled, snapshots
 
 
@@ -52,6 +53,22 @@ def test_filters_that_were_dropped_are_computed_again_bit_for_bit():
     assert np.array_equal(whole.cloud.log_weights(), again.cloud.log_weights())
 
 
+def test_filters_on_knots_are_computed_again_where_no_parameter_is_inferred():
+    """Inputs that move are laid on knots, which runs all filters anew though there is no cloud to renew."""
+    kernel = seqgp.Separable(seqgp.Matern32(0.7), seqgp.SquaredExponential(1.5))
+    sampler = seqgp.OnlineSampler(seqgp.Model(kernel, seqgp.Gaussian(0.3)), particles=16, draws=50)
+    rng = np.random.default_rng(0)
+    edges = np.concatenate([[[0.0], [10.0]], rng.uniform(0, 10, (10, 1))])
+    x = [edges, *rng.uniform(0, 10, (3, 12, 1))]
+    data = [seqgp.Snapshot(float(t), at, rng.standard_normal(12)) for t, at in enumerate(x)]
+    state, info = sampled(sampler, data[:-1])
+    assert info.settings["latent"] == "knots"
+    whole, _ = sampler.step(jax.random.key(9), state, data[-1])
+    again, _ = sampler.step(jax.random.key(9), state._replace(live=None), data[-1])
+    assert np.array_equal(whole.latent, again.latent)
+    assert whole.log_evidence == again.log_evidence
+
+
 def test_prediction_is_the_filters():
     """At a station far in the future the level is the prior's; at the present it is the state's."""
     sampler, data = seqgp.OnlineSampler(model(), particles=64, draws=3000), snapshots()
@@ -94,6 +111,10 @@ def test_what_it_cannot_take_is_named_with_a_remedy():
         seqgp.OnlineSampler(model(), particles=3)
     with pytest.raises(seqgp.SamplerError, match="forget"):
         seqgp.OnlineSampler(model(), forget=0)
+    for latent in ("sparse", None, seqgp.Knots):
+        with pytest.raises(seqgp.SamplerError, match=r"^latent = .*: expected 'auto', seqgp\.Dense\(\)"):
+            seqgp.OnlineSampler(model(), latent=latent)
+    assert seqgp.OnlineSampler(model(), forget=np.float32(0.5)).forget == 0.5
 
 
 def test_forgetting_nothing_is_neutral_and_a_jump_is_followed():
@@ -107,3 +128,41 @@ def test_forgetting_nothing_is_neutral_and_a_jump_is_followed():
         state, _ = sampled(seqgp.OnlineSampler(noisy, particles=64, draws=500, forget=forget), calm + wild)
         found[forget] = float(np.mean(state.parameters["noise"]))
     assert found[0.8] > 1.15 > found[1.0] + 0.05
+
+
+def test_the_order_of_the_terms_of_a_sum_does_not_matter_on_knots():
+    """A very smooth term first: its eigenvectors alone would leave out most of the other's."""
+    smooth = seqgp.Separable(seqgp.Matern12(3.0), seqgp.SquaredExponential(8.0))
+    rougher = seqgp.Separable(seqgp.Matern32(0.7), seqgp.SquaredExponential(1.3), 1.2)
+    rng = np.random.default_rng(1)
+    edges = np.concatenate([[[0.0], [10.0]], rng.uniform(0, 10, (10, 1))])
+    data = [
+        seqgp.Snapshot(0.2 * i, x, np.sin(3 * x[:, 0]) + 0.3 * rng.standard_normal(12))
+        for i, x in enumerate([edges, *rng.uniform(0, 10, (2, 12, 1))])
+    ]
+    for kernel in (smooth + rougher, rougher + smooth):
+        known = seqgp.Model(kernel, seqgp.Gaussian(0.3))
+        _, info = sampled(seqgp.OnlineSampler(known, particles=16, draws=50), data)
+        assert info.settings["latent"] == "knots"
+        stacked, parameters = stack(known, data), known.parameters(np.zeros(0))
+        exactly = log_marginal(known, stacked, observed_distances(known, stacked), parameters)
+        assert info.log_evidence == pytest.approx(float(exactly), abs=0.01)
+
+
+def test_knots_follow_inputs_that_drift():
+    """Floats leave the box that they began in: the evidence is that the exact one."""
+    kernel = seqgp.Separable(seqgp.Matern32(2.0), seqgp.SquaredExponential(2.5))
+    known = seqgp.Model(kernel, seqgp.Gaussian(0.3))
+    rng = np.random.default_rng(0)
+    x = [3.0 * i + rng.uniform(0, 8, (12, 1)) for i in range(4)]
+    data = [seqgp.Snapshot(0.5 * i, at, np.sin(at[:, 0]) + 0.3 * rng.standard_normal(12)) for i, at in enumerate(x)]
+    run = seqgp.run(seqgp.OnlineSampler(known, particles=16, draws=50), data, key=jax.random.key(0))
+    assert run.infos[-1].settings["latent"] == "knots"
+    stacked, parameters = stack(known, data), known.parameters(np.zeros(0))
+    exactly = log_marginal(known, stacked, observed_distances(known, stacked), parameters)
+    assert run.state.log_evidence == pytest.approx(float(exactly), abs=0.05)
+    again = run.state._replace(live=None).ready(known)
+    assert np.array_equal(again.live.history.layout.knots.points, run.state.live.history.layout.knots.points)
+    asked = seqgp.OnlineSampler(known, particles=16, draws=50, latent=seqgp.Knots(domain=[(0.0, 10.0)]))
+    with pytest.raises(seqgp.DataError, match="outside the domain"):
+        seqgp.run(asked, data, key=jax.random.key(0))

@@ -42,6 +42,11 @@ def test_a_time_between_snapshots_is_between_them():
     assert np.abs(middle - 0.5 * (before + after)).max() < 0.35
     with pytest.raises(seqgp.DataError, match="not between the first and the last time"):
         seqgp.smooth(jax.random.key(1), sampler, state, [data[-1].t + 1])
+    for times in (data[4].t, []):
+        with pytest.raises(seqgp.DataError, match=r"is not a list of times; for one time give \[t\]"):
+            seqgp.smooth(jax.random.key(1), sampler, state, times)
+    with pytest.raises(seqgp.SamplerError, match="draws = 0 is not a whole number"):
+        seqgp.smooth(jax.random.key(1), sampler, state, [data[4].t], draws=0)
     another = seqgp.OnlineSampler(known(0.7), particles=16)
     with pytest.raises(seqgp.SamplerError, match="smooth: the state is of another model"):
         seqgp.smooth(jax.random.key(1), another, state, [data[4].t])

@@ -47,3 +47,24 @@ def test_rows_that_repeat_with_almost_no_noise():
     assert np.abs(state.latent - snapshot.y).max() < 6e-6
     with pytest.raises(seqgp.ModelError, match="a noise of 1e-09 is lost"):
         sampler(1e-9).init(jax.random.key(0), snapshot)
+
+
+@pytest.mark.parametrize("terms", [1, 2])
+def test_knots_that_are_too_few_are_said(terms):
+    """Of moving inputs the latent is on knots: where they are too far apart, so is the evidence from the exact one."""
+    rng = np.random.default_rng(0)
+    data = [seqgp.Snapshot(t, rng.uniform(0, 10, (12, 1)), rng.standard_normal(12)) for t in (0.0, 0.1)]
+    ends = seqgp.Snapshot(0.0, np.concatenate([[[0.0], [10.0]], data[0].x]), np.zeros(14))
+
+    def last(lengthscale: float) -> seqgp.Info:
+        kernel = seqgp.Separable(seqgp.Matern32(0.7), seqgp.SquaredExponential(lengthscale))
+        kernel = kernel if terms == 1 else kernel + seqgp.Separable(seqgp.Matern12(3.0), seqgp.SquaredExponential(5.0))
+        sampler = seqgp.OnlineSampler(seqgp.Model(kernel, seqgp.Gaussian(0.3)), particles=16, draws=20)
+        return seqgp.run(sampler, [ends, data[1]], key=jax.random.key(0), forecast=False).infos[-1]
+
+    wide, short = last(2.0), last(0.3)
+    assert wide.settings["latent"] == short.settings["latent"] == "knots"
+    assert not wide.warnings
+    assert wide.extras["represented"] > 0.999
+    assert short.extras["represented"] < 0.99
+    assert any(w.startswith("too few knots: they represent only") and "would do" in w for w in short.warnings)

@@ -83,3 +83,17 @@ def test_knots_say_that_they_do_not_know_the_covariates():
     sampler = seqgp.SequentialSampler(MODEL, draws=10, chains=1, latent=seqgp.Knots(8))
     with pytest.raises(seqgp.ModelError, match="covariates is known at the data, not at the knots"):
         sampler.init(jax.random.key(0), SNAPSHOT)
+
+
+@pytest.mark.parametrize("carry", ["joint", "level", "paper"])
+def test_an_intercept_that_is_known_is_carried(carry):
+    """Data of a steady weight around a level of 2: the weight is found again, and the level is no part of it."""
+    mean = seqgp.Linear(["height"], weights=dist.Normal(0.0, 3.0), intercept=2.0)
+    kernel = seqgp.Separable(seqgp.Matern32(1.0), seqgp.Matern32(1.0), 0.3)
+    sampler = seqgp.SequentialSampler(seqgp.Model(kernel, seqgp.Gaussian(0.1), mean), draws=100, carry=carry)
+    x, height = np.linspace(0, 1, 6)[:, None], np.array([-1.0, 1.0, -0.5, 0.5, 0.0, 2.0])
+    data = [seqgp.Snapshot(t, x, 2.0 + 1.5 * height, {"height": height}) for t in (0.0, 0.5, 1.0)]
+    run = seqgp.run(sampler, data, key=jax.random.key(0), forecast=False)
+    weight = np.asarray(run.state.parameters["mean.height"])
+    assert abs(weight.mean() - 1.5) < 0.3
+    assert np.abs(np.asarray(run.state.latent).mean(axis=0) - data[-1].y).max() < 0.2

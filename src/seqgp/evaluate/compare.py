@@ -67,6 +67,8 @@ def compare(runs: Mapping[str, Any]) -> Comparison:
     Args:
         runs: a run for each name, over the same snapshots.
     """
+    if not isinstance(runs, Mapping) or not all(hasattr(run, "infos") for run in runs.values()):
+        raise DataError("compare: expected a dictionary of runs by name, {'rough': run_a, 'smooth': run_b}")
     if len(runs) < 2:
         raise DataError(f"compare: {len(runs)} run was given, expected two or more to compare")
     infos = {name: {info.t: info for info in run.infos} for name, run in runs.items()}

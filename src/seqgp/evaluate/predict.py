@@ -16,8 +16,9 @@ from seqgp.linalg.types import Array
 from seqgp.models.errors import DataError, ModelError, SamplerError
 from seqgp.models.likelihoods import fill_missing
 from seqgp.models.model import Model
+from seqgp.models.snapshot import as_context, as_floats, as_inputs
 from seqgp.runtime.engine import compiled
-from seqgp.samplers.checks import check_state, require_x64
+from seqgp.samplers.checks import check_key, check_state, require_x64
 from seqgp.samplers.protocol import Predictive, State
 
 
@@ -94,7 +95,7 @@ class Prediction(eqx.Module):
         return low, high
 
     def _check(self, y_new: Any) -> np.ndarray:
-        y = np.asarray(y_new, dtype=float)
+        y = as_floats(y_new, "scores: y")
         if y.shape != self.y.shape[1:]:
             raise DataError(f"scores: y has shape {y.shape}, but the prediction has {self.y.shape[1:]}")
         if np.isnan(y).all():
@@ -136,11 +137,14 @@ def predict(
     if not hasattr(state, "predictive"):
         raise SamplerError(f"predict: expected a state, got {type(state).__name__}")
     check_state(model, state, "predict")
-    x = np.asarray(x_new, dtype=float)
-    time = state.t if t is None else float(t)
+    check_key(key)
+    x, time = as_inputs(x_new, "predict: x"), as_floats(state.t if t is None else t, "predict: t")
+    if time.ndim:
+        raise DataError(f"predict: t = {t} is not one number; predict at one time after the other")
+    time = float(time)
     _check_inputs(x, time, state)
     model.kernel.check_inputs(x)
-    context = jax.tree.map(np.asarray, context)
+    context = as_context(context)
     if model.likelihood.pointwise:
         model.likelihood.check_data(np.full(len(x), np.nan), context)
     context = model.likelihood.context_at(time, context)

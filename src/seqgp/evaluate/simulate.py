@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from seqgp.latents.operators import root_with_jitter
-from seqgp.models.errors import ModelError
+from seqgp.models.errors import DataError, ModelError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
 from seqgp.runtime.engine import compiled
@@ -46,7 +46,7 @@ def _takes(model: Model, dimension: int) -> bool:
     return True
 
 
-def simulate(key: Key[Array, ""], model: Model, design: Sequence[Snapshot]) -> Simulation:
+def simulate(key: Key[Array, ""], model: Model, design: Sequence[Snapshot] | Snapshot) -> Simulation:
     """Draw ``z``, the latent at all times and the data.
 
     Args:
@@ -54,7 +54,9 @@ def simulate(key: Key[Array, ""], model: Model, design: Sequence[Snapshot]) -> S
         model: the model.
         design: snapshots whose ``t``, ``x`` and ``context`` are kept; ``y`` is replaced, but stays missing where NaN.
     """
-    design = tuple(design)
+    design = (design,) if isinstance(design, Snapshot) else tuple(design)
+    if not design or not all(isinstance(one, Snapshot) for one in design):
+        raise DataError("simulate: expected snapshots, whose t and x say where the data are drawn")
     check_sampling(model, design)
     times = np.concatenate([np.full(len(s.x), s.t) for s in design])
     x = np.concatenate([s.x for s in design])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -38,10 +40,14 @@ class ModalFilter(DenseFilter):
         return observation if observation.line is not None else padded(observation, round_size(len(observation.y)))
 
     def environment_at(self, parameters: Parameters) -> DenseEnvironment:
-        """Eigenvectors of the space kernel; those of the first term serve all terms."""
+        """Eigenvectors of the space kernel; of several terms, those of their sum.
+
+        Those of one term would leave out what another, less smooth one needs.
+        """
         knots = jnp.asarray(self.knots)
         spaces = self.system.space(parameters, self.system.distances(knots, knots), same=True)
-        values, vectors = eigenvectors(spaces[0])
+        values, vectors = eigenvectors(functools.reduce(jnp.add, spaces))
         basis = vectors[:, -self.sites :]
-        rotated = [jnp.diag(values[-self.sites :])] + [basis.T @ space @ basis for space in spaces[1:]]
-        return DenseEnvironment(parameters, tuple(rotated), basis)
+        if len(spaces) == 1:
+            return DenseEnvironment(parameters, (jnp.diag(values[-self.sites :]),), basis)
+        return DenseEnvironment(parameters, tuple(basis.T @ space @ basis for space in spaces), basis)

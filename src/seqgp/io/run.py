@@ -15,9 +15,10 @@ from seqgp.evaluate.forecaster import Forecaster
 from seqgp.models.errors import DataError, SamplerError
 from seqgp.models.model import Model
 from seqgp.models.snapshot import Snapshot
+from seqgp.samplers.checks import check_key, positive
 from seqgp.samplers.info import Info
 from seqgp.samplers.loop import Callback, loop
-from seqgp.samplers.protocol import Sampler, State
+from seqgp.samplers.protocol import BatchSampler, Sampler, State
 
 if TYPE_CHECKING:  # reading and writing a run is imported where there is one
     from seqgp.io.seen import Seen
@@ -81,6 +82,7 @@ def run(
         forecast: whether each snapshot is predicted before it is used, and the prediction's scores noted in the info.
         configuration: with a new store, anything (JSON) to remember in its manifest.
     """
+    _check_arguments(sampler, snapshots, key, state, keep)
     place = None if store is None else _opened(store)
     existing = place is not None and place.exists
     if state is None and not existing:
@@ -102,6 +104,23 @@ def run(
         raise SamplerError("run: state and store exclude each other; a store goes on from its own last step")
     with place.writing(sampler, key, keep, configuration) as writer:
         return _stored(sampler, current, callbacks, progress, keep, writer, forecast)
+
+
+def _check_arguments(sampler: Any, snapshots: Any, key: Any, state: Any, keep: Any) -> None:
+    """Raise, before anything is opened or compiled, where an argument is of another kind."""
+    if not isinstance(sampler, Model) and not all(hasattr(sampler, name) for name in ("model", "init", "step")):
+        batch = "; it takes all times at once, by its method sample" if isinstance(sampler, BatchSampler) else ""
+        raise SamplerError(f"run: expected a sampler or a seqgp.Model, got {type(sampler).__name__}{batch}")
+    if isinstance(snapshots, Snapshot) or not isinstance(snapshots, Iterable):
+        raise DataError(
+            f"run: expected snapshots one after the other, got {type(snapshots).__name__}; give one in a list"
+        )
+    if key is not None:
+        check_key(key)
+    if keep is not None:
+        positive("keep", keep)
+    if state is not None and not hasattr(state, "predictive"):
+        raise SamplerError(f"run: state: expected a state of the sampler, got {type(state).__name__}")
 
 
 def _opened(store: str | Path | Store) -> Store:

@@ -22,7 +22,7 @@ from seqgp.latents.protocol import PredictionSites
 from seqgp.latents.sites import Observe, Sites
 from seqgp.linalg.types import Array
 from seqgp.models.errors import DataError, SamplerError
-from seqgp.models.kernels import LatentKernel, Parameters, one_term, within
+from seqgp.models.kernels import LatentKernel, Parameters, dropped, one_term, within
 from seqgp.models.model import Model
 
 MARGIN = 0.1  # of the range of the first snapshot's inputs, on each side, where no domain is given
@@ -106,6 +106,11 @@ class KnotGrid(SharedInputs):
         """The knots again, which the window has where the time is that of the last snapshot."""
         return PredictionSites(self, self.points, self.interpolate(x), known=now)
 
+    def holds(self, x: np.ndarray) -> bool:
+        """Whether all inputs lie inside the domain."""
+        low, high = np.array(self.domain).T
+        return bool(((x >= low) & (x <= high)).all())
+
     def interpolate(self, x: np.ndarray) -> Observe:
         """The way from the knots to any inputs inside the domain."""
         for d, (low, high) in enumerate(self.domain):
@@ -119,11 +124,15 @@ class KnotGrid(SharedInputs):
         return Observe(weights=interpolation_matrix(self.lines, x, self.interpolation))
 
     def represented(self, kernel: LatentKernel, parameters: Parameters, x: np.ndarray) -> float:
-        """The least share of the prior variance that the knots represent at ``x``."""
-        weights = jnp.asarray(interpolation_matrix(self.lines, x, self.interpolation))
-        points, space = jnp.asarray(self.points), one_term(kernel, "Knots").space
-        covariance = space.covariance(space.prepare(points, points), within(parameters, "space"))
-        return float(jnp.min(jnp.sum((weights @ covariance) * weights, axis=1)))
+        """The least share of the prior variance that the knots represent at ``x``, all terms of a sum together."""
+        weights, points = interpolation_matrix(self.lines, x, self.interpolation), jnp.asarray(self.points)
+        kept, whole = np.zeros(len(x)), np.zeros(len(x))
+        for prefix, term in kernel.terms():
+            own = dropped(parameters, prefix)
+            covariance = np.asarray(term.space.covariance(term.space.prepare(points, points), within(own, "space")))
+            kept += float(own["scale"]) ** 2 * np.sum((weights @ covariance) * weights, axis=1)
+            whole += float(own["scale"]) ** 2 * (weights @ np.diag(covariance))
+        return float(np.min(kept / whole))
 
     def enough_nodes(self, kernel: LatentKernel, parameters: Parameters, x: np.ndarray) -> tuple[int, ...] | None:
         """The fewest nodes (growing all dimensions alike) that would represent enough of the variance."""
@@ -131,7 +140,7 @@ class KnotGrid(SharedInputs):
             nodes = tuple(len(line) + 2 * extra for line in self.lines)
             if int(np.prod(nodes)) > 4096:
                 return None
-            finer = Knots(nodes, self.domain, self.interpolation).resolve(kernel, x)  # type: ignore[arg-type]
+            finer = Knots(nodes, self.domain, self.interpolation).resolve(kernel.terms()[0][1], x)  # type: ignore[arg-type]
             if finer.represented(kernel, parameters, x) >= ENOUGH:
                 return nodes
         return None

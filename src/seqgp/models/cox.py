@@ -40,6 +40,8 @@ class LogGaussianCox(Poisson):
 
     def __init__(self, domain: Sequence[tuple[float, float]] = (), bins: int | Sequence[int] = 1):
         super().__init__("exposure")
+        if not all(np.shape(side) == (2,) for side in domain):
+            raise ModelError(f"LogGaussianCox: domain = {domain!r}: expected [(low, high), …], a pair for each side")
         self.domain = tuple((float(low), float(high)) for low, high in domain)
         self.bins = (bins,) * len(self.domain) if isinstance(bins, int) else tuple(bins)
         for low, high in self.domain:

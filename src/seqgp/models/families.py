@@ -13,15 +13,15 @@ import numpyro.distributions as dist
 from jax.scipy.special import ndtr
 from jax.scipy.stats import norm
 
-from seqgp.models.amounts import Amount, amount_of, check_amount
+from seqgp.models.amounts import Amount, amount_of, check_amount, check_amount_given, positive_parameter
 from seqgp.models.errors import DataError, ModelError
 from seqgp.models.likelihoods import Likelihood
-from seqgp.models.priors import Slot, as_slot, check_positive
+from seqgp.models.priors import Slot, as_slot, known_numbers
 
 
 def _positive(who: str, **slots: Slot) -> None:
     for name, slot in slots.items():
-        check_positive(as_slot(slot, f"{who}: {name}"), f"{who}: {name}")
+        positive_parameter(as_slot(slot, f"{who}: {name}"), f"{who}: {name}")
 
 
 def _complain(who: str, y: np.ndarray, bad: np.ndarray, what: str) -> None:
@@ -51,9 +51,13 @@ class StudentT(Likelihood):
         super().__init__(_student, pointwise=True, noise=noise, df=df)
 
 
+def _default_exposure(context: Any) -> str | None:
+    return "exposure" if isinstance(context, Mapping) and "exposure" in context else None
+
+
 def _poisson(f, context):
-    exposure = context["exposure"] if isinstance(context, Mapping) and "exposure" in context else 1.0
-    return dist.Poisson(exposure * jnp.exp(f))
+    name = _default_exposure(context)
+    return dist.Poisson((1.0 if name is None else context[name]) * jnp.exp(f))
 
 
 def _poisson_exposed(f, context, *, exposure: Amount):
@@ -69,12 +73,14 @@ class Poisson(Likelihood):
     """
 
     def __init__(self, exposure: Amount = None):
+        if exposure is not None:
+            check_amount_given("Poisson", "exposure", exposure)
         function = _poisson if exposure is None else functools.partial(_poisson_exposed, exposure=exposure)
         super().__init__(function, pointwise=True)
 
     def check_data(self, y, context):  # noqa: D102
         _check_counts("Poisson", y)
-        exposure = getattr(self.function, "keywords", {}).get("exposure")
+        exposure = getattr(self.function, "keywords", {}).get("exposure", _default_exposure(context))
         if exposure is not None:
             check_amount("Poisson", "exposure", exposure, y, context)
 
@@ -109,13 +115,17 @@ class Binomial(Likelihood):
     """Successes among ``trials`` with log odds ``f``; trials are a number, or the name of an entry of the context."""
 
     def __init__(self, trials: float | str = "trials"):
+        check_amount_given("Binomial", "trials", trials)
         super().__init__(functools.partial(_binomial, trials=trials), pointwise=True)
 
     def check_data(self, y, context):  # noqa: D102
         trials = self.function.keywords["trials"]  # pyright: ignore[reportFunctionMemberAccess]
         _check_counts("Binomial", y)
         check_amount("Binomial", "trials", trials, y, context)
-        _complain("Binomial", y, y > np.asarray(amount_of(trials, context)), "above their number of trials")
+        most = np.asarray(amount_of(trials, context), dtype=float)
+        if (most != np.floor(most)).any():
+            raise DataError(f"Binomial: trials must be whole numbers, got {most[most != np.floor(most)].flat[0]:g}")
+        _complain("Binomial", y, y > most, "above their number of trials")
 
 
 def _negative_binomial(f, context, dispersion, *, exposure: Amount):
@@ -128,6 +138,8 @@ class NegativeBinomial(Likelihood):
 
     def __init__(self, dispersion: Slot, exposure: Amount = None):
         _positive("NegativeBinomial", dispersion=dispersion)
+        if exposure is not None:
+            check_amount_given("NegativeBinomial", "exposure", exposure)
         function = functools.partial(_negative_binomial, exposure=exposure)
         super().__init__(function, pointwise=True, dispersion=dispersion)
 
@@ -211,8 +223,8 @@ class Ordinal(Likelihood):
     """Ordered categories ``0, 1, …``: a logistic variable around ``f``, cut at increasing numbers."""
 
     def __init__(self, cutpoints: Sequence[float]):
-        cuts = tuple(float(cut) for cut in cutpoints)
-        if not cuts or list(cuts) != sorted(set(cuts)):
+        cuts = known_numbers(cutpoints, "Ordinal: cutpoints")
+        if list(cuts) != sorted(set(cuts)):
             raise ModelError(f"Ordinal: cutpoints = {list(cuts)} must be increasing numbers, at least one")
         super().__init__(functools.partial(_ordinal, cutpoints=cuts), pointwise=True)
 
@@ -252,6 +264,7 @@ class Censored(Likelihood):
 
     def __init__(self, noise: Slot, limit: float | str):
         _positive("Censored", noise=noise)
+        check_amount_given("Censored", "limit", limit)
         super().__init__(functools.partial(_censored, limit=limit), pointwise=True, noise=noise)
 
     def check_data(self, y, context):  # noqa: D102

@@ -7,6 +7,7 @@ inner products, the surrogate of the informed updates is exact, and the latent c
 from __future__ import annotations
 
 import functools
+import numbers
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -16,10 +17,10 @@ import numpyro.distributions as dist
 from jaxtyping import Float
 
 from seqgp.linalg.types import Array, ArrayLike
-from seqgp.models.amounts import check_amount
+from seqgp.models.amounts import check_amount, positive_parameter
 from seqgp.models.errors import DataError, ModelError
 from seqgp.models.likelihoods import Likelihood, Plane
-from seqgp.models.priors import Slot, check_positive
+from seqgp.models.priors import Slot
 
 LOST = 0.01  # of a log likelihood may be rounding
 
@@ -139,7 +140,9 @@ class Gaussian(Likelihood):
     ):
         if combine not in ("times", "squares"):
             raise ModelError(f"Gaussian: combine = {combine!r}: expected 'times' or 'squares'")
-        if not np.isfinite(since):
+        if errors is not None and not isinstance(errors, str):
+            raise ModelError(f"Gaussian: errors = {errors!r}: expected the name of an entry of the context")
+        if not isinstance(since, numbers.Real) or not np.isfinite(since):
             raise ModelError(f"Gaussian: since = {since} is not one finite number")
         slots = {"noise": noise} if trend is None else {"noise": noise, "trend": trend}
         scatter = Scatter(errors, combine, trend is not None, float(since))
@@ -151,7 +154,9 @@ class Gaussian(Likelihood):
                 "Gaussian: noise = 0.0 is not positive: data without noise are interpolated, which leaves nothing to "
                 "draw at them; give the noise that the numbers are rounded by, or a small one (1e-4 of the scale, say)"
             )
-        check_positive(self.priors["noise"], "Gaussian: noise")
+        positive_parameter(self.priors["noise"], "Gaussian: noise")
+        if isinstance(self.priors.get("trend"), tuple):
+            raise ModelError("Gaussian: trend takes one number or prior, not a list")
 
     @property
     def scatter(self) -> Scatter:

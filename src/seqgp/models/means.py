@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 
 from seqgp.linalg.types import ArrayLike
 from seqgp.models.errors import DataError, ModelError
-from seqgp.models.priors import FromDistribution, Prior, Slot, as_entry, as_slot
+from seqgp.models.priors import FromDistribution, Prior, Slot, as_entry, as_slot, is_number
 from seqgp.models.snapshot import Snapshot
 
 
@@ -162,7 +162,10 @@ class FromContext(eqx.Module):
                 f"covariate {self.name!r} is missing at t = {t:g}: the context has {has}; give "
                 f"context={{{self.name!r}: …}}, one value for each row of x"
             )
-        values = np.asarray(context[self.name], dtype=float)
+        try:
+            values = np.asarray(context[self.name], dtype=float)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"covariate {self.name!r} at t = {t:g} is not an array of numbers ({error})") from error
         if values.shape not in ((), (len(x),)):
             raise DataError(
                 f"covariate {self.name!r} has shape {values.shape} at t = {t:g}, expected ({len(x)},), one value for "
@@ -179,8 +182,8 @@ def harmonics(period: float, order: int = 1, name: str = "season") -> Feature:
         order: how many harmonics.
         name: what their weights are called, after ``mean.``.
     """
-    if not period > 0:
-        raise ModelError(f"harmonics: period = {period} is not positive")
+    if not (is_number(period) and 0 < period < np.inf):
+        raise ModelError(f"harmonics: period = {period} is not positive and finite")
     if isinstance(order, bool) or not isinstance(order, int) or order < 1:
         raise ModelError(f"harmonics: order = {order!r} is not a whole number >= 1")
     return Feature(functools.partial(_waves, period=float(period), order=order), name, 2 * order)

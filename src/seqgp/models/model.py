@@ -18,7 +18,7 @@ from seqgp.models.identity import describe
 from seqgp.models.kernels import LatentKernel
 from seqgp.models.likelihoods import Likelihood
 from seqgp.models.means import ConstantMean, Mean, as_mean
-from seqgp.models.priors import Prior, Slot
+from seqgp.models.priors import Prior, Slot, known_numbers
 
 
 class Layout(NamedTuple):
@@ -63,8 +63,8 @@ class Model(eqx.Module):
         self.kernel = kernel
         self.likelihood = likelihood
         self.mean = as_mean(mean)
-        ladder = tuple(float(j) for j in (jitter if isinstance(jitter, Sequence) else (jitter,)))
-        if not ladder or min(ladder) <= 0 or list(ladder) != sorted(set(ladder)):
+        ladder = known_numbers(jitter, "Model: jitter")
+        if min(ladder) <= 0 or list(ladder) != sorted(set(ladder)):
             raise ModelError(f"Model: jitter = {jitter} must be a positive number, or an increasing list of them")
         self.jitter = ladder
         taken = set(kernel.slots()) | set(self.mean_function.slots())

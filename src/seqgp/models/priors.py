@@ -25,6 +25,11 @@ from seqgp.models.errors import ModelError
 REACH = 8.0  # standard deviations of ``z`` that count: a normal variable is beyond with probability 1e-15
 
 
+def is_number(value: Any) -> bool:
+    """Whether it is one real number: of Python, NumPy or JAX."""
+    return isinstance(value, numbers.Real) or (isinstance(value, (np.ndarray, jax.Array)) and value.ndim == 0)
+
+
 class Prior(eqx.Module):
     """A transform of ``z ~ N(loc, scale²)``; subclasses say which, and have ``loc`` and ``scale``."""
 
@@ -57,8 +62,11 @@ class ScaledSigmoid(Prior):
 
     def __check_init__(self):
         for name in ("low", "high", "loc", "scale"):
-            if not np.isfinite(getattr(self, name)):
-                raise ModelError(f"ScaledSigmoid: {name} = {getattr(self, name)} is not finite")
+            value = getattr(self, name)
+            if not is_number(value):
+                raise ModelError(f"ScaledSigmoid: {name} = {value!r} is not a number")
+            if not np.isfinite(value):
+                raise ModelError(f"ScaledSigmoid: {name} = {value} is not finite")
         if not self.low < self.high:
             raise ModelError(f"ScaledSigmoid: low = {self.low} is not below high = {self.high}")
         if not self.scale > 0:
@@ -260,7 +268,7 @@ def as_entry(value: Any, where: str) -> float | Prior:
         return value
     if isinstance(value, dist.Distribution):
         return FromDistribution(value)
-    if isinstance(value, (numbers.Real, np.ndarray, jax.Array)) and np.ndim(np.asarray(value)) == 0:
+    if is_number(value):
         number = float(value)
         if not np.isfinite(number):
             raise ModelError(f"{where} = {number} is not finite")
@@ -277,6 +285,16 @@ def as_slot(value: Any, where: str) -> float | Prior | tuple[float | Prior, ...]
             raise ModelError(f"{where}: an empty list")
         return tuple(as_entry(entry, f"{where}[{i}]") for i, entry in enumerate(value))
     return as_entry(value, where)
+
+
+def known_numbers(value: Any, where: str) -> tuple[float, ...]:
+    """One number or several, where nothing is inferred."""
+    slot = as_slot(value, where)
+    entries = slot if isinstance(slot, tuple) else (slot,)
+    known = tuple(entry for entry in entries if not isinstance(entry, Prior))
+    if len(known) < len(entries):
+        raise ModelError(f"{where} must be numbers that are known, not priors")
+    return known
 
 
 def check_positive(slot: Slot, where: str) -> None:

@@ -83,6 +83,8 @@ class Timeline(NamedTuple):
                 if self._moves(snapshot, len(fresh)):
                     return _rebuilt(self, snapshot, surrogate)
                 layout = self._with_sites(fresh, snapshot)
+        elif self.latent == "auto" and surrogate is None and not layout.knots.holds(snapshot.x):
+            return _rebuilt(self, snapshot, surrogate)  # knots of our own choice follow inputs that drift
         return _appended(self._replace(layout=layout, rebuilt=False), snapshot, surrogate)
 
     def log_corrections(self, z: np.ndarray) -> np.ndarray:
@@ -116,6 +118,12 @@ class Timeline(NamedTuple):
                 "latent=seqgp.Knots(…) for inputs that move"
             )
         return self.layout._replace(x=x, axes=None)
+
+
+def check_latent(latent: Any) -> None:
+    """Raise unless it says where the latent lives."""
+    if not (isinstance(latent, (Dense, Grid, Knots)) or (isinstance(latent, str) and latent == "auto")):
+        raise SamplerError(f"latent = {latent!r}: expected 'auto', seqgp.Dense(), seqgp.Grid() or seqgp.Knots(…)")
 
 
 def begin(system: System, latent: Any, snapshot: Snapshot, surrogate: SnapshotSurrogate | None = None) -> Timeline:
@@ -153,8 +161,6 @@ def _first_layout(system: System, latent: Any, x: np.ndarray) -> SiteLayout:
     terms = [term for _, term in kernel.terms()]
     if isinstance(latent, Knots):
         return SiteLayout(x, None, latent.resolve(terms[0], x), "asked for")
-    if not (latent == "auto" or isinstance(latent, (Dense, Grid))):
-        raise SamplerError(f"latent = {latent!r}: expected 'auto', seqgp.Dense(), seqgp.Grid() or seqgp.Knots(…)")
     grid = Grid().resolve(terms[0], x)
     if grid.axes is not None and len(terms) == 1 and not isinstance(latent, Dense):
         return SiteLayout(grid.points, grid.axes, None, "x is a product grid and the kernel a product over its axes")
@@ -231,8 +237,9 @@ def _modes(system: System, knots: np.ndarray) -> int:
     for sign in (-1.645, 1.645):
         parameters = system.parameters(jnp.asarray(np.where(space, mean + sign * sd, mean)))
         points = jnp.asarray(knots)
-        for matrix in system.space(parameters, system.distances(points, points), same=False):
-            values = np.linalg.eigvalsh(np.asarray(matrix))[::-1]
+        spaces = [np.asarray(one) for one in system.space(parameters, system.distances(points, points), same=False)]
+        for matrix in (*spaces, sum(spaces)):  # the eigenvectors are those of the sum, and serve each term
+            values = np.linalg.eigvalsh(matrix)[::-1]
             left = 1 - np.cumsum(values) / values.sum()
             most = max(most, int(np.argmax(left < ENOUGH)) + 1)
     return min(len(knots), -(-most // 4) * 4)

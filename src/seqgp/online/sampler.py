@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import numbers
 import time
 from typing import Any
 
@@ -21,6 +22,7 @@ from seqgp.models.snapshot import Snapshot
 from seqgp.models.states import ORDER
 from seqgp.online.bank import Spent
 from seqgp.online.cloud import Cloud, systematic
+from seqgp.online.history import check_latent
 from seqgp.online.points import log_normal, normal_points
 from seqgp.online.predictive import draws_at_data
 from seqgp.online.state import Live, OnlineState
@@ -53,7 +55,7 @@ class OnlineSampler:
         forget: by how much the evidence of the past about the *parameters* is discounted at each step: 1 for parameters
             that stay, 0.99 for ones that drift over about a hundred steps.
         latent: where the latent lives: ``"auto"`` (stations as they come, grids, knots for inputs that move), or
-            ``Grid()``, ``Knots(…)``.
+            ``Dense()`` (stations, never knots), ``Grid()``, ``Knots(…)``.
         order: of the state that approximates a smooth time kernel.
     """
 
@@ -74,9 +76,10 @@ class OnlineSampler:
         self.particles = positive("particles", particles, least=FEWEST)
         self.draws = positive("draws", draws)
         self.history = None if history is None else positive("history", history, least=FEWEST_KEPT)
-        if not (isinstance(forget, (int, float)) and 0 < forget <= 1):
+        if not (isinstance(forget, numbers.Real) and 0 < forget <= 1):
             raise SamplerError(f"OnlineSampler: forget = {forget!r} is not a number above 0 and at most 1")
         self.forget = float(forget)
+        check_latent(latent)
         self.latent = latent
         self.order = positive("order", order)
         self._system = System(model, self.order)

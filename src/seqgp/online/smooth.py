@@ -14,13 +14,13 @@ from seqgp.filtering.observation import Observation, padded, stacked
 from seqgp.filtering.smoother import draw_path
 from seqgp.linalg.types import Array
 from seqgp.models.errors import DataError, SamplerError
-from seqgp.models.snapshot import Snapshot
+from seqgp.models.snapshot import Snapshot, as_floats
 from seqgp.online.history import Timeline, dense_filter, laid_out, observation_of, places_of
 from seqgp.online.sampler import OnlineSampler
 from seqgp.online.state import OnlineState
 from seqgp.online.surrogate import SnapshotSurrogate
 from seqgp.runtime.engine import compiled, cores, in_threads
-from seqgp.samplers.checks import check_state, require_x64
+from seqgp.samplers.checks import check_key, check_state, positive, require_x64
 
 
 class Smoothed(NamedTuple):
@@ -54,9 +54,13 @@ def smooth(
         raise SamplerError("smooth: expected an OnlineSampler and its state; other samplers keep no past")
     require_x64()
     check_state(sampler.model, state, "smooth")
-    wanted = tuple(float(t) for t in times)
+    check_key(key)
+    found = as_floats(times, "smooth: times")
+    if found.ndim != 1 or not found.size:
+        raise DataError(f"smooth: times = {times} is not a list of times; for one time give [t]")
+    wanted = tuple(found.tolist())
     snapshots, surrogates = _with_times(state, wanted)
-    few = state.thinned(min(state.draws, 200 if draws is None else draws))
+    few = state.thinned(min(state.draws, 200 if draws is None else positive("draws", draws)))
     system = sampler.system
     history = laid_out(system, sampler.latent, snapshots, surrogates)
     filter, observations = _one_filter(history)

@@ -29,6 +29,11 @@ def online_info(state: OnlineState, step: Underway, lost: int, ratios: Ratios | 
     extras = {"kernel_error": error, "filter_steps": step.spent.filter_steps, "lost": lost}
     if ratios is not None:
         extras["surrogate_effective"] = float(np.median(ratios.effective()))
+    few_knots: list[str] = []
+    if layout.knots is not None:
+        centre = np.asarray(state.z).mean(axis=0)
+        accuracy, few_knots = layout.knots.report(step.system.model, centre, snapshot.x)
+        extras |= accuracy
     return Info(
         t=state.t,
         step=state.step,
@@ -42,7 +47,7 @@ def online_info(state: OnlineState, step: Underway, lost: int, ratios: Ratios | 
         missing=int(np.isnan(snapshot.y).sum()),
         settings={"sampler": "online", "latent": layout.name, "why": layout.why, "filter": step.history.filter.name},
         log_likelihood=float("nan"),
-        warnings=_warnings(state, effective, extras, snapshot.y),
+        warnings=(*_warnings(state, effective, extras, snapshot.y), *few_knots),
         extras=extras,
         log_evidence=state.log_evidence,
         log_evidence_se=float(np.sqrt(state.cloud.total_variance())),

@@ -81,6 +81,8 @@ class Underway:
         )
         self.spend(spent)
         if self.history.rebuilt:
+            # All filters were run anew, also where nothing is in the cloud that would be renewed.
+            self.past = self.past._replace(born=self.number)
             increments = increments + self.history.log_corrections(before.z)
             before = before._replace(log_evidence=self._evidence_before(before.z, increments))
         self.cloud = before._replace(last=increments[:, -1])

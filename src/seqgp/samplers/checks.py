@@ -45,8 +45,19 @@ def positive(name: str, value: Any, least: int = 1) -> int:
     return int(value)
 
 
+def check_key(key: Any) -> None:
+    """Raise unless it is one random key of JAX, of either kind."""
+    dtype, shape = getattr(key, "dtype", None), np.shape(key) if hasattr(key, "shape") else None
+    typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
+    if shape == () if typed else (dtype == np.uint32 and shape == (2,)):
+        return
+    got = f"{len(key)} of them" if typed else repr(key)[:40]
+    raise SamplerError(f"key: expected one random key, jax.random.key(0) say, got {got}")
+
+
 def check_together(key: Any, *trees: Any, particles: int = 0) -> None:
     """Raise unless all processes of ``jax.distributed``, where there are several, take the same step."""
+    check_key(key)
     processes = jax.process_count()
     if particles % processes:
         raise SamplerError(

@@ -70,10 +70,10 @@ def moments_of_z(model: Model, state: SequentialState) -> tuple[np.ndarray, np.n
 
 
 def means_of(model: Model, state: SequentialState) -> np.ndarray:
-    """The mean, known or inferred, of each draw of a state."""
+    """The constant of the mean, known or inferred, of each draw of a state."""
     if "mean" in state.parameters:
         return np.asarray(state.parameters["mean"])
-    return np.full(state.draws, float(model.mean))
+    return np.full(state.draws, float(model.mean_function.slots()["mean"]))
 
 
 class PaperCarry(eqx.Module):
