@@ -44,8 +44,10 @@ class Forecaster:
         try:
             prediction = predict(key, self._model, state.thinned(DRAWS), x, t=snapshot.t, context=context)
             scores = prequential(np.asarray(prediction.y), y, float(prediction.log_score(y)))
-        except (SeqgpError, NotImplementedError):
-            return {}, ()  # what is wrong with the snapshot, the step itself will say; and some data cannot be drawn
+        except NotImplementedError:
+            return {}, ()  # some data cannot be drawn
+        except SeqgpError as error:  # what is wrong with the snapshot the step itself will say; if it goes on, this does
+            return {}, (f"the snapshot was not forecast: {error}",)
         self._recent.append(scores)
         drift = drift_alarm(self._recent)
         return scores, (drift.message,) if drift.alarm else ()
