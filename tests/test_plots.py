@@ -49,6 +49,13 @@ def _last(past, dimension):
     return moment.y[np.argsort(moment.x[:, 0])] if dimension == 1 else moment.y
 
 
+def test_dots_are_data_and_nothing_else():
+    past = history(1, n=4, labels=["a", "b", "c", "d"])  # below twenty points Plotly marks them, unless told not to
+    for made in (plots.field(past), plots.evolution(past).frames[0], plots.station(past, "b")):
+        bands = [trace for trace in made.data if trace.fill == "toself"]
+        assert [trace.mode for trace in bands] == ["lines", "lines"]
+
+
 def test_parameters_over_time():
     past = history(2)
     assert list(past.parameters()) == ["noise", "space.lengthscale[0]", "space.lengthscale[1]"]

@@ -91,9 +91,8 @@ def _line(moment: HistoryStep) -> list[Any]:
     def band(low: str, high: str, colour: str, name: str) -> Any:
         y = np.concatenate([moment.summary.row(high)[order], moment.summary.row(low)[order][::-1]])
         around = np.concatenate([x, x[::-1]])
-        return go.Scatter(
-            x=around, y=_short(y), fill="toself", fillcolor=colour, line_width=0, hoverinfo="skip", name=name
-        )
+        look = {"mode": "lines", "fill": "toself", "fillcolor": colour, "line_width": 0, "hoverinfo": "skip"}
+        return go.Scatter(x=around, y=_short(y), name=name, **look)
 
     traces = [
         band("2.5%", "97.5%", WIDE_BAND, "95 %"),

@@ -151,7 +151,7 @@ def calibration(checks: Sequence[Check]) -> Any:
         x=(np.arange(bins) + 0.5) / bins, y=share, marker_color=COLOUR, hovertemplate="%{y:.2f}<extra></extra>"
     )
     result = figure([bars], height=280, showlegend=False, bargap=0.06)
-    result.add_hrect(y0=max(0.0, 1 - margin), y1=1 + margin, fillcolor=GREY, opacity=0.18, line_width=0)
+    result.add_hrect(y0=max(0.0, 1 - margin), y1=1 + margin, fillcolor=GREY, opacity=0.18, line_width=0, layer="below")
     result.add_hline(y=1, line_color=GREY, line_width=1)
     return result.update_xaxes(title="place of the datum in its forecast (PIT)").update_yaxes(title="density")
 
@@ -240,7 +240,7 @@ def _bands(times: list[Any], values: np.ndarray) -> list[Any]:
 
     def band(low: str, high: str, colour: str) -> Any:
         y = np.concatenate([column[high], column[low][::-1]])
-        return go.Scatter(x=around, y=y, fill="toself", fillcolor=colour, line_width=0, hoverinfo="skip")
+        return go.Scatter(x=around, y=y, mode="lines", fill="toself", fillcolor=colour, line_width=0, hoverinfo="skip")
 
     middle = go.Scatter(x=times, y=column["50%"], line_color=COLOUR, hovertemplate="%{y:.4g}<extra></extra>")
     return [band("2.5%", "97.5%", WIDE_BAND), band("25%", "75%", BAND), middle]
