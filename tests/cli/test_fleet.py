@@ -92,6 +92,15 @@ def test_run_status_report_and_go_on(folder, seqgp_):
     assert [row["added"] for row in json.loads(said)["streams"]] == [0, 0, 0]
 
 
+def test_brackets_in_names_and_errors_are_text(folder, seqgp_):
+    (folder / "quotes" / "ftse.csv").rename(folder / "quotes" / "[bold]ftse.csv")
+    (folder / "quotes" / "smi.csv").write_text("t,x,y\n0,0,a[/b]\n")
+    code, said, error = seqgp_("fleet", folder / "files.toml")
+    assert (code, error) == (2, "")
+    assert "[bold]" in said
+    assert seqgp_("fleet", "status", folder / "runs")[0] == 0
+
+
 def test_workers_and_scheduler(folder, seqgp_):
     """Processes of this machine, and a cluster that is there: the draws of this process, bit for bit."""
     distributed = pytest.importorskip("distributed")

@@ -10,6 +10,7 @@ import pandas as pd
 import typer
 from rich.box import SIMPLE
 from rich.table import Column, Table
+from rich.text import Text
 
 from seqgp.cli.common import (
     DAMAGED,
@@ -63,7 +64,8 @@ def new(
     check_target(config, force)
     text = TEMPLATE.format(name=config.name, folder=f"runs/{config.stem}")
     write_atomically(config, lambda file: file.write(text.encode()))
-    show({"written": config}, json, lambda out: out.print(f"wrote {config}: edit it, then `seqgp fit {config}`"))
+    said = f"wrote {shown(config)}: edit it, then `seqgp fit {shown(config)}`"
+    show({"written": config}, json, lambda out: out.print(said, markup=False))
 
 
 @command
@@ -230,7 +232,7 @@ def _show_summary(out: Any, said: dict[str, Any], info: Any) -> None:
         numbers = [f"{values[statistic]:.4g}" for statistic in columns]
         if chains:
             numbers += [f"{info.ess.get(name, np.nan):.0f}", f"{info.rhat.get(name, np.nan):.3f}"]
-        table.add_row(name, *numbers)
+        table.add_row(Text(name), *numbers)  # brackets in names are no markup
     out.print(table)
     if not chains:
         out.print(info.health, markup=False)
