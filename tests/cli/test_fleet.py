@@ -170,3 +170,10 @@ def test_mistakes_of_the_command(folder, seqgp_):
     assert (code, "cannot be reached" in error) == (2, True)
     code, said, _ = seqgp_("fleet", "--help")
     assert (code, "status" in said) == (0, True)
+
+
+def test_streams_are_called_as_they_stand_in_the_table(folder):
+    (folder / "streams.csv").write_text("stream,longest\n007,3\nNA,3\n")
+    _, _, streams = read_fleet(folder / "fleet.toml")
+    assert [stream.name for stream in streams] == ["007", "NA"]
+    assert streams[0].configuration.data.file.endswith("007.csv")

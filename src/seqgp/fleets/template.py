@@ -110,7 +110,7 @@ def _rows(config: Path, section: FleetSection, here: Path) -> list[dict[str, Any
     """What is known of each stream: at least its name."""
     if section.streams is not None:
         table = here / section.streams
-        frame = read_table(table)
+        frame = read_table(table, lambda name: name == "stream")  # 007 is a name, not 7
         if "stream" not in frame.columns:
             known = ", ".join(map(str, frame.columns))
             raise ConfigurationError(f"{table}: there is no column 'stream' with the names of streams; it has: {known}")
@@ -123,7 +123,7 @@ def _rows(config: Path, section: FleetSection, here: Path) -> list[dict[str, Any
         raise ConfigurationError(
             f"{config}: fleet.files: {section.files!r} is no pattern of files ({error})"
         ) from error
-    files = [path for path in found if path.suffix in READERS]
+    files = [path for path in found if path.suffix.lower() in READERS]
     if not files:
         kinds = ", ".join(READERS)
         raise ConfigurationError(f"{config}: fleet.files: no file ({kinds}) matches {section.files!r} in {here}")

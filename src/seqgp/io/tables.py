@@ -76,8 +76,8 @@ def snapshots_from(path: str | Path, columns: Columns) -> list[Labelled]:
         TableError: names the file and the row (counted as in the file, the header being row 1) or the column.
     """
     path = Path(path)
-    frame = read_table(path)
     needed = [columns.time, *columns.inputs, columns.value, *columns.covariates.values()]
+    frame = read_table(path, lambda name: name == columns.location and name not in needed)
     require(path, frame, [*needed, *([columns.location] if columns.location else [])])
     times = _times(path, _column(frame, columns.time), columns)
     inputs = np.stack([_numbers(path, _column(frame, name), missing=False) for name in columns.inputs], axis=1)
@@ -102,8 +102,9 @@ def snapshots_from(path: str | Path, columns: Columns) -> list[Labelled]:
 def points_from(path: str | Path, columns: Columns) -> tuple[np.ndarray, dict[str, np.ndarray] | None, pd.DataFrame]:
     """Inputs (and covariates, where the model has them) to predict at, and the table they stand in."""
     path = Path(path)
-    frame = read_table(path)
-    require(path, frame, [*columns.inputs, *columns.covariates.values()])
+    needed = [*columns.inputs, *columns.covariates.values()]
+    frame = read_table(path, lambda name: name not in needed)  # what is passed on is passed on as it is
+    require(path, frame, needed)
     inputs = np.stack([_numbers(path, _column(frame, name), missing=False) for name in columns.inputs], axis=1)
     context = {name: _numbers(path, _column(frame, c), missing=False) for name, c in columns.covariates.items()}
     return inputs, context or None, frame
