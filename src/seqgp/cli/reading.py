@@ -21,6 +21,7 @@ from seqgp.cli.common import (
     Seed,
     check_target,
     command,
+    moment,
     open_run,
     show,
     shown,
@@ -99,9 +100,8 @@ def predict(
         frame = frame.assign(**_statistics(name, np.asarray(draws)))
     _write_table(output, frame)
     said = {"written": output, "points": len(frame), "t": prediction.t, "draws": state.draws}
-    show(
-        said, json, lambda out: out.print(f"wrote {output}: {len(frame)} points at t = {prediction.t:g}", markup=False)
-    )
+    at = moment(store, prediction.t)
+    show(said, json, lambda out: out.print(f"wrote {output}: {len(frame)} points at {at}", markup=False))
 
 
 @command
@@ -130,7 +130,8 @@ def summary(folder: RunFolder, json: Json = False, debug: Debug = False) -> None
         "versions": store.manifest.versions,
         "left_out": [note._asdict() for note in left_out(folder)],
     }
-    show(said, json, lambda out: _show_summary(out, said, info))
+    times = f"{moment(store, steps[0].t)} to {moment(store, last.t)}"
+    show(said, json, lambda out: _show_summary(out, said, info, times))
 
 
 @command
@@ -220,11 +221,8 @@ def _write_table(path: Path, frame: pd.DataFrame) -> None:
         write_atomically(path, lambda file: frame.to_parquet(file, index=False))
 
 
-def _show_summary(out: Any, said: dict[str, Any], info: Any) -> None:
-    out.print(
-        f"{said['run']}: {said['steps']} steps ({said['whole']} whole), t = {said['first']:g} to {said['last']:g}",
-        markup=False,
-    )
+def _show_summary(out: Any, said: dict[str, Any], info: Any, times: str) -> None:
+    out.print(f"{said['run']}: {said['steps']} steps ({said['whole']} whole), {times}", markup=False)
     columns = ("mean", "sd", "2.5%", "97.5%")
     chains = ("ESS", "R-hat") if info.ess else ()  # a cloud of particles has neither
     table = Table(Column("parameter", no_wrap=True), *columns, *chains, box=SIMPLE)

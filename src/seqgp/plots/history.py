@@ -7,16 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqgp.io.errors import StoreError
+from seqgp.io.moments import date_of
 from seqgp.io.step import labels_of
 from seqgp.io.store import Store
 from seqgp.io.summary import Summary, flat_parameters, summarise
-from seqgp.io.tables import UNITS
-from seqgp.models.errors import extra
 from seqgp.models.model import Model
 from seqgp.samplers.info import Info
-
-with extra("io"):
-    import pandas as pd
 
 
 class HistoryStep(NamedTuple):
@@ -54,7 +50,7 @@ class History(NamedTuple):
         """A time as it stands in the data: a number, or a date."""
         if self.origin is None:
             return float(t)
-        return (pd.Timestamp(self.origin) + pd.Timedelta(t, UNITS[self.unit])).isoformat()  # pyright: ignore
+        return date_of(t, self.origin, self.unit)
 
     def times(self) -> list[Any]:
         """All times, as numbers or dates."""
