@@ -78,6 +78,8 @@ def test_predict_takes_a_date(seqgp_, tmp_path):
     code, out, _ = seqgp_(*predict, "--time", "2024-03-01")
     assert code == 0
     assert '"t": 2.0' in out
+    _, _, err = seqgp_(*predict, "--time", "2024-02-01", "--force")
+    assert "--time 2024-02-01: before the last time of the run, 2024-02-29 (t = 1)" in err
     code, _, err = seqgp_(*predict, "--time", "2024-03-01T00:00Z", "--force")
     assert code == 2
     assert "leave the offset out" in err

@@ -95,6 +95,9 @@ def predict(
     when = None if t is None else _time(t, data)
     x, context, frame = points_from(points, data.columns())
     state = store.latest().state
+    if when is not None and when < state.t:
+        last = moment(store, state.t)
+        raise Mistake(f"--time {t}: before the last time of the run, {last}; only the present and the future are kept")
     prediction = predict_at(stream(seed or 0, "predict"), model, state, x, when, context)
     for name, draws in (("f", prediction.f), ("y", prediction.y)):
         frame = frame.assign(**_statistics(name, np.asarray(draws)))
@@ -237,4 +240,5 @@ def _show_summary(out: Any, said: dict[str, Any], info: Any, times: str) -> None
     for warning in said["warnings_of_all_steps"]:
         out.print(f"note: {warning}", markup=False)
     for note in said["left_out"]:
-        out.print(shown(f"not used: {note['file']}: {note['why']}"), markup=False)
+        why = note["why"].removeprefix(f"{note['file']}: ")  # of a file that was watched for, it names it itself
+        out.print(shown(f"not used: {note['file']}: {why}"), markup=False)
