@@ -126,19 +126,19 @@ def _latent(
 def _caption(history: History, on_grid: bool) -> str:
     dimension = history.steps[-1].x.shape[1]
     if dimension == 1:
-        return f"The median, with bands that hold 50 % and 95 % of the posterior{_about_dots(history, 'dots')}."
+        return f"The median, with bands that hold 50 % and 95 % of the posterior{_about_dots(history)}."
     if dimension == 2:
         ground = "Mean and standard deviation of the posterior at the points of a grid; dots are the locations. "
         return (ground if on_grid else "The posterior mean at the locations. ") + (
             "Point at a dot for its value, uncertainty and datum."
         )
-    dots = _about_dots(history, "dark dots")
+    dots = _about_dots(history)
     return f"The median at each location, with an interval that holds 95 % of the posterior{dots}."
 
 
-def _about_dots(history: History, dots: str) -> str:
+def _about_dots(history: History) -> str:
     if history.beside:
-        return f"; {dots} are data"
+        return "; dark dots are data"
     return "; the data are not drawn, as the latent is not in their units (a log rate, or log odds, say)"
 
 
@@ -149,7 +149,7 @@ def _series(page: Page, history: History) -> None:
     page.heading("Some stations")
     page.text(
         "The latent at a few stations that are far from each other: the median, with bands that hold 50 % and 95 % of "
-        f"the posterior{_about_dots(history, 'dots')}.",
+        f"the posterior{_about_dots(history)}.",
         soft=True,
     )
     names = {name: name if isinstance(name, str) else ", ".join(f"{value:.4g}" for value in name) for name in chosen}
