@@ -49,6 +49,26 @@ def _last(past, dimension):
     return moment.y[np.argsort(moment.x[:, 0])] if dimension == 1 else moment.y
 
 
+def test_dots_are_data_and_nothing_else():
+    past = history(1, n=4, labels=["a", "b", "c", "d"])  # below twenty points Plotly marks them, unless told not to
+    for made in (plots.field(past), plots.evolution(past).frames[0], plots.station(past, "b")):
+        bands = [trace for trace in made.data if trace.fill == "toself"]
+        assert [trace.mode for trace in bands] == ["lines", "lines"]
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_data_are_drawn_beside_a_latent_of_their_unit_only(dimension):
+    past = history(dimension, labels=[f"S{i}" for i in range(12)])
+    counts = past._replace(beside=False, steps=[m._replace(y=1e3 * m.y) for m in past.steps])  # of a log rate
+    for make in (plots.field, lambda source: plots.station(source, "S3")):
+        with_data, without = make(past), make(counts)
+        assert len(with_data.data) - len(without.data) == (0 if make is plots.field and dimension == 2 else 1)
+        assert "latent of y" in without.to_json()
+        assert "latent of y" not in with_data.to_json()
+    if dimension == 1:
+        assert plots.field(counts).layout.yaxis.range[1] < 2
+
+
 def test_parameters_over_time():
     past = history(2)
     assert list(past.parameters()) == ["noise", "space.lengthscale[0]", "space.lengthscale[1]"]

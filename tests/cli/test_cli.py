@@ -38,6 +38,8 @@ def test_new_writes_a_configuration_that_is_valid(seqgp_, tmp_path):
     assert "tau" not in path.read_text()  # which would choose the sequential sampler
     assert seqgp_("new", path)[0] == 2
     assert seqgp_("new", path, "--force")[0] == 0
+    odd = tmp_path / "[red]my.toml"
+    assert f"seqgp fit {odd}" in seqgp_("new", odd)[1]
 
 
 def test_fit_again_continues_and_says_the_same(seqgp_, finished):

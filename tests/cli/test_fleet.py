@@ -92,6 +92,15 @@ def test_run_status_report_and_go_on(folder, seqgp_):
     assert [row["added"] for row in json.loads(said)["streams"]] == [0, 0, 0]
 
 
+def test_brackets_in_names_and_errors_are_text(folder, seqgp_):
+    (folder / "quotes" / "ftse.csv").rename(folder / "quotes" / "[bold]ftse.csv")
+    (folder / "quotes" / "smi.csv").write_text("t,x,y\n0,0,a[/b]\n")
+    code, said, error = seqgp_("fleet", folder / "files.toml")
+    assert (code, error) == (2, "")
+    assert "[bold]" in said
+    assert seqgp_("fleet", "status", folder / "runs")[0] == 0
+
+
 def test_workers_and_scheduler(folder, seqgp_):
     """Processes of this machine, and a cluster that is there: the draws of this process, bit for bit."""
     distributed = pytest.importorskip("distributed")
@@ -161,3 +170,10 @@ def test_mistakes_of_the_command(folder, seqgp_):
     assert (code, "cannot be reached" in error) == (2, True)
     code, said, _ = seqgp_("fleet", "--help")
     assert (code, "status" in said) == (0, True)
+
+
+def test_streams_are_called_as_they_stand_in_the_table(folder):
+    (folder / "streams.csv").write_text("stream,longest\n007,3\nNA,3\n")
+    _, _, streams = read_fleet(folder / "fleet.toml")
+    assert [stream.name for stream in streams] == ["007", "NA"]
+    assert streams[0].configuration.data.file.endswith("007.csv")

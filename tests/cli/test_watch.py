@@ -57,7 +57,7 @@ def test_files_are_taken_in_the_order_of_their_times(run, inbox, look):
     assert left_out(run) == []
 
 
-def test_late_corrected_and_second_files_are_named_and_listed(run, inbox, look):
+def test_late_corrected_and_second_files_are_named_and_listed(run, inbox, look, seqgp_):
     (inbox / "late.csv").write_text(rows([1.5, 3]))  # what is late is left, what is new is used
     (inbox / "corrected.csv").write_text(rows([2]).replace("2,0.2,0.37,", "2,0.2,0.37,9"))
     (inbox / "same.csv").write_text(rows([1, 2]))
@@ -70,6 +70,9 @@ def test_late_corrected_and_second_files_are_named_and_listed(run, inbox, look):
     assert "not those that were stored" in named["corrected.csv"]
     assert "late.csv has other data for t = 3" in named["second.csv"]
     assert {os.path.basename(note.file): note.why for note in left_out(run)} == named
+    shown = seqgp_("summary", run)[1]
+    assert shown.count("late.csv: rows") == 1
+    assert shown.count("late.csv") == 2  # once as the file, and once in what is said of second.csv
     assert look(5) == []  # named once
     again = Inbox(inbox, {note.file: note.mark for note in left_out(run)})
     assert [a.path.name for a in (again.look(), again.look())[1]] == ["same.csv"]  # nor after a new start

@@ -10,6 +10,7 @@ import xarray as xr
 import seqgp
 from runs import key, sampler, snapshots
 from seqgp.io.export import export_run
+from seqgp.io.tables import Labelled
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +71,21 @@ def test_arviz_works_on_it(run):
         plots.plot_trace(tree, var_names=["noise"], backend="none")
         plots.plot_ppc_dist(tree, num_samples=10, backend="none")
     assert len(table) == 3 + 3 + 6
+
+
+def test_a_location_is_the_same_place_at_all_times(tmp_path):
+    names, data = np.array(list("abcde")), []
+    for rows, s in zip(([0, 1, 2, 3], [4, 2, 0], [0, 1, 2, 3, 4]), snapshots(3)):  # stations come, go and change order
+        data.append(Labelled(s.t, s.x[rows], s.y[rows], {"w": np.array(rows, float)}, names[rows].tolist()))
+    run = seqgp.run(sampler(), data, key(), store=tmp_path / "run")
+    tree = run.to_datatree()
+    assert tree["posterior/latent"].location.values.tolist() == list("abcde")
+    second = next(step for step in run.store if step.number == 2)
+    for i, name in enumerate("eca"):
+        at = {"time": 0.1, "location": name}
+        assert tree["observed_data/y"].sel(at) == data[1].y[i]
+        assert tree["constant_data/w"].sel(at) == data[1].context["w"][i]
+        np.testing.assert_array_equal(tree["constant_data/x"].sel(at), data[1].x[i])
+        np.testing.assert_array_equal(tree["posterior/latent"].sel(at).values.ravel(), second.state.latent[:, i])
+    for group in ("posterior/latent", "posterior_predictive/y", "observed_data/y"):
+        assert np.isnan(tree[group].sel(time=0.1, location=["b", "d"])).all()

@@ -3,6 +3,7 @@
 import pytest
 
 import seqgp
+from cli_tables import CONFIG
 from kept import HEAD
 from seqgp.io.configuration import ConfigurationError, read_configuration
 
@@ -62,6 +63,24 @@ def written(tmp_path, data, model):
 def test_a_model_as_toml_is_the_model(tmp_path, name):
     data, text, model = WRITTEN[name]
     assert read_configuration(written(tmp_path, data, text)).model.build().fingerprint() == model.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("draws = 20", 'draws = "20"', "sampler.draws: expected a number"),
+        ("seed = 3", "seed = true", "run.seed: expected a number"),
+        ("draws = 20", 'draws = 20\nnodes = ["4", 4]', "sampler.nodes.0: expected a number"),
+        ("[model]\n", "[model]\njitter = [true]\n", "model.jitter.*expected a number"),
+        ('value = "y"', 'value = "x1"', "column 'x1' is value and inputs"),
+    ],
+)
+def test_what_is_written_in_another_way_is_a_slip(tmp_path, old, new, message):
+    path = tmp_path / "my.toml"
+    assert old in CONFIG
+    path.write_text(CONFIG.replace(old, new))
+    with pytest.raises(ConfigurationError, match=message):
+        read_configuration(path)
 
 
 @pytest.mark.parametrize(

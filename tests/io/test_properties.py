@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cli_tables import CONFIG
 from seqgp.io.configuration import ConfigurationError, read_configuration
 from seqgp.io.errors import TableError
-from seqgp.io.tables import Columns, snapshots_from
+from seqgp.io.tables import Columns, points_from, snapshots_from
 
 COLUMNS = Columns("t", ["x"], "y")
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -90,3 +90,14 @@ def test_any_edit_of_a_configuration_is_read_or_refused_by_name(tmp_path, place,
         assert "config.toml" in str(error)  # noqa: PT017
     else:
         assert found.run.seed == tomllib.loads(content.decode("utf-8-sig")).get("run", {}).get("seed", 0)
+
+
+def test_names_are_kept_as_they_stand(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("t,x,y,id,note\n0,1,2,007,NA\n0,2,NA,NA,\n")
+    columns = Columns("t", ["x"], "y", location="id")
+    (snapshot,) = snapshots_from(path, columns)
+    assert snapshot.labels == ["007", "NA"]
+    assert np.isnan(snapshot.y).tolist() == [False, True]
+    _, _, frame = points_from(path, columns)
+    assert frame[["id", "note"]].to_numpy().tolist() == [["007", "NA"], ["NA", ""]]

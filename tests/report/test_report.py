@@ -13,7 +13,9 @@ import pytest
 import seqgp
 from runs import key, sampler, snapshots
 from seqgp.io.tables import Labelled
+from seqgp.plots.history import history_of
 from seqgp.report import report
+from seqgp.report.make import _stations
 
 MARKUP = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script><b>bold</b>"
 
@@ -73,6 +75,15 @@ def test_it_says_what_matters(page):
     ):
         assert part in text
     assert "forecast interval" in text
+
+
+def test_locations_are_places_and_the_same_run_has_the_same_stations(page):
+    assert re.search(r"<b>5</b><span>locations, all steps", page.read_text())
+    store = seqgp.Store(page.parent / "run")
+    history = history_of(store)
+    names = [f"station {i}" for i in range(5)]
+    steps = [moment._replace(labels=names, x=np.zeros((5, 2))) for moment in history.steps]
+    assert _stations(history._replace(steps=steps)) == names[:1]  # of equals the first, not one by chance
 
 
 @pytest.fixture(scope="module")

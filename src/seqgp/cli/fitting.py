@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import jax
 import typer
 
-from seqgp.cli.common import GOES_ON, Debug, Json, Mistake, RunFolder, Seed, command, open_run, show
+from seqgp.cli.common import GOES_ON, Debug, Json, Mistake, RunFolder, Seed, command, moment, open_run, show
 from seqgp.io.configuration import Configuration, read_configuration
 from seqgp.io.configured import check_table, configured_snapshots, resolved
 from seqgp.io.errors import DamagedError
@@ -127,8 +127,8 @@ def _new_ones(continued: Continued, table: Path, skip_seen: bool, revise: bool) 
     new, refused = sort_out(seen, table, snapshots)
     if len(new) < len(snapshots) and not skip_seen:
         raise Mistake(
-            f"{table}: t = {snapshots[0].t:g} is not after the last time of the run, {seen.last:g}; leave out what was "
-            "seen, or --skip-seen"
+            f"{table}: {moment(continued.store, snapshots[0].t)} is not after the last time of the run, "
+            f"{moment(continued.store, seen.last)}; leave out what was seen, or --skip-seen"
         )
     if refused and not revise:
         more = f" (and {len(refused) - 1} more times)" if len(refused) > 1 else ""
@@ -166,7 +166,7 @@ def report_run(result: Run, as_json: bool, whole: bool = False, added: int | Non
         if added == 0:
             out.print("nothing new was added", markup=False)
         out.print(
-            f"{said['run']}: {steps} steps, the last at t = {result.state.t:g}: {result.state.draws} draws, "
+            f"{said['run']}: {steps} steps, the last at {moment(store, result.state.t)}: {result.state.draws} draws, "
             f"{info.health}",
             markup=False,
         )

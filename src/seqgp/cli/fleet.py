@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.box import SIMPLE
 from rich.table import Column, Table
+from rich.text import Text
 from typer.core import TyperGroup
 
 from seqgp.cli.common import GOES_ON, MISTAKE, Debug, Json, Mistake, check_target, command, show, shown
@@ -145,11 +146,12 @@ def _table(rows: list[tuple[Outcome, str]]) -> Table:
     table = Table(Column("stream"), Column("state"), *numbers, Column("what is wrong"), box=SIMPLE)
     for row, state in rows[:SHOWN]:
         where = "" if row.step is None else f"step {row.step}: "
-        table.add_row(
-            shown(row.stream), state, str(row.steps), _number(row.t), _number(row.crps),
+        cells = (
+            row.stream, state, str(row.steps), _number(row.t), _number(row.crps),
             "" if row.coverage_95 is None else f"{row.coverage_95:.0%}", str(row.warnings or ""),
-            shown(row.remark if row.error is None else where + row.error),
+            row.remark if row.error is None else where + row.error,
         )  # fmt: skip
+        table.add_row(*(Text(shown(cell)) for cell in cells))  # brackets in names and errors are no markup
     if len(rows) > SHOWN:
         table.caption = f"and {len(rows) - SHOWN} more: --json has all"
     return table

@@ -10,6 +10,7 @@ import pandas as pd
 import typer
 from rich.box import SIMPLE
 from rich.table import Column, Table
+from rich.text import Text
 
 from seqgp.cli.common import (
     DAMAGED,
@@ -20,6 +21,7 @@ from seqgp.cli.common import (
     Seed,
     check_target,
     command,
+    moment,
     open_run,
     show,
     shown,
@@ -63,7 +65,8 @@ def new(
     check_target(config, force)
     text = TEMPLATE.format(name=config.name, folder=f"runs/{config.stem}")
     write_atomically(config, lambda file: file.write(text.encode()))
-    show({"written": config}, json, lambda out: out.print(f"wrote {config}: edit it, then `seqgp fit {config}`"))
+    said = f"wrote {shown(config)}: edit it, then `seqgp fit {shown(config)}`"
+    show({"written": config}, json, lambda out: out.print(said, markup=False))
 
 
 @command
@@ -92,14 +95,16 @@ def predict(
     when = None if t is None else _time(t, data)
     x, context, frame = points_from(points, data.columns())
     state = store.latest().state
+    if when is not None and when < state.t:
+        last = moment(store, state.t)
+        raise Mistake(f"--time {t}: before the last time of the run, {last}; only the present and the future are kept")
     prediction = predict_at(stream(seed or 0, "predict"), model, state, x, when, context)
     for name, draws in (("f", prediction.f), ("y", prediction.y)):
         frame = frame.assign(**_statistics(name, np.asarray(draws)))
     _write_table(output, frame)
     said = {"written": output, "points": len(frame), "t": prediction.t, "draws": state.draws}
-    show(
-        said, json, lambda out: out.print(f"wrote {output}: {len(frame)} points at t = {prediction.t:g}", markup=False)
-    )
+    at = moment(store, prediction.t)
+    show(said, json, lambda out: out.print(f"wrote {output}: {len(frame)} points at {at}", markup=False))
 
 
 @command
@@ -128,7 +133,8 @@ def summary(folder: RunFolder, json: Json = False, debug: Debug = False) -> None
         "versions": store.manifest.versions,
         "left_out": [note._asdict() for note in left_out(folder)],
     }
-    show(said, json, lambda out: _show_summary(out, said, info))
+    times = f"{moment(store, steps[0].t)} to {moment(store, last.t)}"
+    show(said, json, lambda out: _show_summary(out, said, info, times))
 
 
 @command
@@ -218,11 +224,8 @@ def _write_table(path: Path, frame: pd.DataFrame) -> None:
         write_atomically(path, lambda file: frame.to_parquet(file, index=False))
 
 
-def _show_summary(out: Any, said: dict[str, Any], info: Any) -> None:
-    out.print(
-        f"{said['run']}: {said['steps']} steps ({said['whole']} whole), t = {said['first']:g} to {said['last']:g}",
-        markup=False,
-    )
+def _show_summary(out: Any, said: dict[str, Any], info: Any, times: str) -> None:
+    out.print(f"{said['run']}: {said['steps']} steps ({said['whole']} whole), {times}", markup=False)
     columns = ("mean", "sd", "2.5%", "97.5%")
     chains = ("ESS", "R-hat") if info.ess else ()  # a cloud of particles has neither
     table = Table(Column("parameter", no_wrap=True), *columns, *chains, box=SIMPLE)
@@ -230,11 +233,12 @@ def _show_summary(out: Any, said: dict[str, Any], info: Any) -> None:
         numbers = [f"{values[statistic]:.4g}" for statistic in columns]
         if chains:
             numbers += [f"{info.ess.get(name, np.nan):.0f}", f"{info.rhat.get(name, np.nan):.3f}"]
-        table.add_row(name, *numbers)
+        table.add_row(Text(name), *numbers)  # brackets in names are no markup
     out.print(table)
     if not chains:
         out.print(info.health, markup=False)
     for warning in said["warnings_of_all_steps"]:
         out.print(f"note: {warning}", markup=False)
     for note in said["left_out"]:
-        out.print(shown(f"not used: {note['file']}: {note['why']}"), markup=False)
+        why = note["why"].removeprefix(f"{note['file']}: ")  # of a file that was watched for, it names it itself
+        out.print(shown(f"not used: {note['file']}: {why}"), markup=False)

@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from seqgp.cli.common import GOES_ON, Debug, Json, Mistake, RunFolder, command, console, open_run, show, shown
+from seqgp.cli.common import GOES_ON, Debug, Json, Mistake, RunFolder, command, console, moment, open_run, show, shown
 from seqgp.cli.fitting import Continued, report_run, sort_out
 from seqgp.io.errors import DamagedError, PassingError
 from seqgp.io.inbox import Arrival, Inbox
@@ -47,7 +47,7 @@ def watch(
         show(
             {"stopped": True, "steps": len(store), "t": last.t},
             json,
-            lambda out: out.print(f"stopped; the run is whole up to step {last.number} (t = {last.t:g})"),
+            lambda out: out.print(f"stopped; the run is whole up to step {last.number}, {moment(store, last.t)}"),
         )
 
 
@@ -130,8 +130,9 @@ class _Watch:
             if first is None:
                 ordered.append(one)
             elif not same_data(first.snapshot, one.snapshot):
-                path, other = one.arrival.path, first.arrival.path
-                text = f"{path}: {one.snapshot.rows(path)}: {other.name} has other data for t = {one.snapshot.t:g}"
+                path, other, t = one.arrival.path, first.arrival.path, one.snapshot.t
+                when = moment(self.continued.store, t)
+                text = f"{path}: {one.snapshot.rows(path)}: {other.name} has other data for {when}"
                 reasons.setdefault(path, []).append(text)
         return ordered
 

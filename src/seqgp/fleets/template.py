@@ -19,6 +19,7 @@ from seqgp.fleets.stream import Stream, check_streams
 from seqgp.io.configuration import Configuration, ConfigurationError, as_path, read_toml, validated
 from seqgp.io.configured import configured_snapshots, resolved
 from seqgp.io.frames import READERS, read_table
+from seqgp.io.spec_entries import Whole
 from seqgp.io.specification import Strict
 from seqgp.io.tables import Labelled
 from seqgp.models.errors import DataError
@@ -37,8 +38,8 @@ class FleetSection(Strict):
     files: str | None = Field(
         None, description="instead: files, `quotes/*.csv`, a stream each; `{stream}` is the name, `{file}` the file"
     )
-    seed: int = Field(0, ge=0, lt=2**63, description="of the random numbers, with the name of each stream")
-    keep: int | None = Field(None, ge=1, description="whole steps on disk; of older ones only summaries")
+    seed: Whole = Field(0, ge=0, lt=2**63, description="of the random numbers, with the name of each stream")
+    keep: Whole | None = Field(None, ge=1, description="whole steps on disk; of older ones only summaries")
     title: str | None = Field(None, description="of each report; `{stream}` by default")
 
     @field_validator("folder")
@@ -110,7 +111,7 @@ def _rows(config: Path, section: FleetSection, here: Path) -> list[dict[str, Any
     """What is known of each stream: at least its name."""
     if section.streams is not None:
         table = here / section.streams
-        frame = read_table(table)
+        frame = read_table(table, lambda name: name == "stream")  # 007 is a name, not 7
         if "stream" not in frame.columns:
             known = ", ".join(map(str, frame.columns))
             raise ConfigurationError(f"{table}: there is no column 'stream' with the names of streams; it has: {known}")
@@ -123,7 +124,7 @@ def _rows(config: Path, section: FleetSection, here: Path) -> list[dict[str, Any
         raise ConfigurationError(
             f"{config}: fleet.files: {section.files!r} is no pattern of files ({error})"
         ) from error
-    files = [path for path in found if path.suffix in READERS]
+    files = [path for path in found if path.suffix.lower() in READERS]
     if not files:
         kinds = ", ".join(READERS)
         raise ConfigurationError(f"{config}: fleet.files: no file ({kinds}) matches {section.files!r} in {here}")

@@ -25,6 +25,7 @@ from seqgp.samplers.protocol import State
 with extra("io"):
     import xarray as xr
 
+SPARSE = 4  # times as many names as rows of a step, at most, are an axis of locations
 PREDICTIVE_SEED = 0  # of the replicated data: the same run gives the same tree
 
 
@@ -42,7 +43,8 @@ def to_datatree(source: Any, model: Model | None = None) -> xr.DataTree:
 
     Groups: ``posterior`` (``latent``, and every parameter in natural units), ``posterior_predictive`` (replicated data
     at the same inputs), ``sample_stats`` (per step: R-hat, ESS, seconds, evaluations), ``observed_data`` and
-    ``constant_data`` (inputs, context). Where the number of locations changes, the rest is NaN.
+    ``constant_data`` (inputs, context). A location is a place with a name where there are names, and NaN at times at
+    which it is absent; without names it is the number of a row, whose inputs are ``constant_data/x``.
 
     Args:
         source: a ``Run`` or a :class:`Store`; of a store, all steps that are kept whole.
@@ -51,22 +53,23 @@ def to_datatree(source: Any, model: Model | None = None) -> xr.DataTree:
     store = source if isinstance(source, Store) else source.store
     model = model or getattr(source, "model", None)
     records = _records(source, store)
+    names = _location_names(records)
+    places = _places(records, names)
     times = np.array([record.state.t for record in records])
     groups = {
-        "posterior": _posterior(records),
+        "posterior": _posterior(records, places),
         "sample_stats": _sample_stats([record.info for record in records]),
-        "observed_data": _observed(records),
-        "constant_data": _constant(records),
+        "observed_data": _observed(records, places),
+        "constant_data": _constant(records, places),
     }
     if model is not None:
         check_state(model, records[-1].state, "to_datatree")
-        groups["posterior_predictive"] = _predictive(records, model)
-    labels = _location_names(records)
+        groups["posterior_predictive"] = _predictive(records, places, model)
     attributes = {"inference_library": "seqgp", "settings": json.dumps(records[-1].info.settings)}
     for name, group in groups.items():
         group = group.assign_coords(time=times)
         if "location" in group.dims:
-            group = group.assign_coords(location=labels if labels is not None else np.arange(group.sizes["location"]))
+            group = group.assign_coords(location=names if names is not None else np.arange(places.size))
         groups[name] = group.assign_attrs(attributes)
     return xr.DataTree.from_dict(groups)
 
@@ -78,6 +81,31 @@ def _records(source: Any, store: Store | None) -> list[Record]:
     if not records:
         raise StoreError(f"{store.path}: the run has no whole step to export")
     return records
+
+
+class _Places(NamedTuple):
+    """Where the rows of each step stand along the axis of locations."""
+
+    rows: list[np.ndarray]
+    size: int
+
+    def put(self, values: list[Any], axis: int) -> list[np.ndarray]:
+        """The values of each step along the whole axis, NaN at the locations that it does not have."""
+        return [self._put(np.asarray(step, dtype=float), rows, axis) for step, rows in zip(values, self.rows)]
+
+    def _put(self, values: np.ndarray, rows: np.ndarray, axis: int) -> np.ndarray:
+        first = np.moveaxis(values, axis, 0)
+        whole = np.full((self.size, *first.shape[1:]), np.nan)
+        whole[rows] = first
+        return np.moveaxis(whole, 0, axis)
+
+
+def _places(records: list[Record], names: list[str] | None) -> _Places:
+    if names is None:
+        rows = [np.arange(len(record.snapshot.x)) for record in records]
+        return _Places(rows, max(map(len, rows)))
+    number = {name: i for i, name in enumerate(names)}
+    return _Places([np.array([number[name] for name in record.labels or ()]) for record in records], len(names))
 
 
 def _stack(arrays: list[np.ndarray], axis: int) -> np.ndarray:
@@ -94,7 +122,7 @@ def _chained(draws: Any, chains: int) -> np.ndarray:
     return values.reshape(chains, len(values) // chains, *values.shape[1:])
 
 
-def _posterior(records: list[Record]) -> xr.Dataset:
+def _posterior(records: list[Record], places: _Places) -> xr.Dataset:
     chains = records[-1].info.chains
     same = [record for record in records if record.info.chains == chains]
     if len(same) != len(records):
@@ -104,7 +132,8 @@ def _posterior(records: list[Record]) -> xr.Dataset:
         stacked = _stack([_chained(v, chains) for v in values], axis=2)
         return xr.Variable(("chain", "draw", "time", *dims), stacked, attrs)
 
-    variables = {"latent": variable([r.state.latent for r in records], ("location",), long_name="level f + mean")}
+    latent = places.put([record.state.latent for record in records], axis=1)
+    variables = {"latent": variable(latent, ("location",), long_name="level f + mean")}
     for name in records[-1].state.parameters:
         values = [record.state.parameters[name] for record in records]
         dims = tuple(f"{name}_dim_{i}" for i in range(np.ndim(values[0]) - 1))
@@ -113,11 +142,12 @@ def _posterior(records: list[Record]) -> xr.Dataset:
     return data.assign_coords({dim: np.arange(size) for dim, size in data.sizes.items() if dim != "time"})
 
 
-def _predictive(records: list[Record], model: Model) -> xr.Dataset:
+def _predictive(records: list[Record], places: _Places, model: Model) -> xr.Dataset:
     chains = records[-1].info.chains
-    drawn = [_chained(_replicate(record, model), chains) for record in records]
-    stacked = _stack(drawn, axis=2)
     dims = _data_dims(records)
+    drawn = [_replicate(record, model) for record in records]
+    drawn = places.put(drawn, axis=1) if dims == ("location",) else drawn
+    stacked = _stack([_chained(draws, chains) for draws in drawn], axis=2)
     data = xr.Dataset({"y": xr.Variable(("chain", "draw", "time", *dims), stacked)})
     return data.assign_coords({dim: np.arange(size) for dim, size in data.sizes.items() if dim != "time"})
 
@@ -142,21 +172,21 @@ def _new_data(model: Model, context: Any, keys: Array, levels: Array, z: Array) 
 
 
 def _data_dims(records: list[Record]) -> tuple[str, ...]:
-    snapshot = records[-1].snapshot
-    if snapshot.y.shape == (len(snapshot.x),):
+    snapshots = [record.snapshot for record in records]
+    if all(snapshot.y.shape == (len(snapshot.x),) for snapshot in snapshots):
         return ("location",)
-    return tuple(f"y_dim_{i}" for i in range(snapshot.y.ndim))
+    return tuple(f"y_dim_{i}" for i in range(snapshots[-1].y.ndim))
 
 
-def _observed(records: list[Record]) -> xr.Dataset:
-    stacked = _stack([record.snapshot.y for record in records], axis=0)
-    return xr.Dataset({"y": xr.Variable(("time", *_data_dims(records)), stacked)})
+def _observed(records: list[Record], places: _Places) -> xr.Dataset:
+    dims, data = _data_dims(records), [record.snapshot.y for record in records]
+    stacked = _stack(places.put(data, axis=0) if dims == ("location",) else data, axis=0)
+    return xr.Dataset({"y": xr.Variable(("time", *dims), stacked)})
 
 
-def _constant(records: list[Record]) -> xr.Dataset:
-    variables = {
-        "x": xr.Variable(("time", "location", "dimension"), _stack([r.snapshot.x for r in records], axis=0)),
-    }
+def _constant(records: list[Record], places: _Places) -> xr.Dataset:
+    inputs = np.stack(places.put([record.snapshot.x for record in records], axis=0))
+    variables = {"x": xr.Variable(("time", "location", "dimension"), inputs)}
     contexts = [_named_leaves(record.snapshot.context) for record in records]
     locations = [len(record.snapshot.x) for record in records]
     for name, leaf in contexts[-1].items():
@@ -166,7 +196,7 @@ def _constant(records: list[Record]) -> xr.Dataset:
             continue
         dims = [f"{name}_dim_{i}" for i in range(leaf.ndim)]
         if leaf.ndim and all(len(value) == n for value, n in zip(values, locations)):
-            dims[0] = "location"
+            dims[0], values = "location", places.put(values, axis=0)
         variables[name] = xr.Variable(("time", *dims), _stack(values, axis=0))
     return xr.Dataset(variables)
 
@@ -193,8 +223,13 @@ def _sample_stats(infos: list[Info]) -> xr.Dataset:
 
 
 def _location_names(records: list[Record]) -> list[str] | None:
-    """The names of the locations, where all steps have the same."""
-    first = records[0].labels
-    if first is None or any(record.labels != first for record in records):
-        return None
-    return first
+    """The names of all locations in the order in which they were first seen; ``None`` where names do not tell them.
+
+    That is where a name stands twice in a step, or where most are seen only once and the axis would be nearly empty.
+    """
+    found: dict[str, None] = {}
+    for record in records:
+        if record.labels is None or len(set(record.labels)) < len(record.labels):
+            return None
+        found |= dict.fromkeys(record.labels)
+    return list(found) if len(found) <= SPARSE * max(len(record.labels or ()) for record in records) else None

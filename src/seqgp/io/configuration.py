@@ -13,6 +13,7 @@ from seqgp.evaluate.choose import best_sampler
 from seqgp.io.dates import parse_origin
 from seqgp.io.errors import TableError
 from seqgp.io.frames import read_bytes
+from seqgp.io.spec_entries import Real, Whole
 from seqgp.io.specification import ModelSpec, Strict
 from seqgp.io.tables import Columns
 from seqgp.latents.dense import Dense
@@ -74,6 +75,14 @@ class DataSection(Strict):
             raise ValueError("the same column twice")
         return names
 
+    @model_validator(mode="after")
+    def _data_apart(self) -> DataSection:
+        uses = {"time": [self.time], "inputs": self.inputs, "covariates": self.covariates.values()}
+        for key, names in uses.items():
+            if self.value in names:
+                raise ValueError(f"column {self.value!r} is value and {key}; data cannot be explained by themselves")
+        return self
+
     def columns(self) -> Columns:
         """The columns of the table."""
         return Columns(self.time, self.inputs, self.value, self.location, self.covariates, self.unit, self.origin)
@@ -89,16 +98,16 @@ class SamplerSection(Strict):
     method: Literal["auto", "online", "sequential"] = Field(
         "auto", description="auto: online where the model allows it and nothing asks for the other"
     )
-    draws: int | None = Field(None, ge=4, le=MOST, description="at each time; 1000 by default")
-    particles: int | None = Field(None, ge=16, le=MOST, description="of the online sampler; 256 by default")
-    history: int | None = Field(None, ge=10, le=MOST, description="snapshots that the online sampler keeps; all")
-    forget: float | None = Field(None, gt=0, le=1, description="discount of the past of the parameters; 1 for none")
-    tau: int | None = Field(None, ge=1, le=1000, description="past times that the present is conditioned on")
-    chains: int | None = Field(None, ge=1, le=MOST, description="how many; chosen by the sampler")
-    warmup: int | None = Field(None, ge=0, le=MOST, description="sweeps before the first draw; chosen by the sampler")
-    thin: int | None = Field(None, ge=1, le=MOST, description="sweeps a draw; chosen by the sampler")
+    draws: Whole | None = Field(None, ge=4, le=MOST, description="at each time; 1000 by default")
+    particles: Whole | None = Field(None, ge=16, le=MOST, description="of the online sampler; 256 by default")
+    history: Whole | None = Field(None, ge=10, le=MOST, description="snapshots that the online sampler keeps; all")
+    forget: Real | None = Field(None, gt=0, le=1, description="discount of the past of the parameters; 1 for none")
+    tau: Whole | None = Field(None, ge=1, le=1000, description="past times that the present is conditioned on")
+    chains: Whole | None = Field(None, ge=1, le=MOST, description="how many; chosen by the sampler")
+    warmup: Whole | None = Field(None, ge=0, le=MOST, description="sweeps before the first draw; chosen by the sampler")
+    thin: Whole | None = Field(None, ge=1, le=MOST, description="sweeps a draw; chosen by the sampler")
     latent: Literal["auto", "dense", "grid", "knots"] = "auto"
-    nodes: tuple[Annotated[int, Field(ge=2, le=10_000)], ...] | None = None
+    nodes: tuple[Annotated[Whole, Field(ge=2, le=10_000)], ...] | None = None
     updates: Literal["auto", "plain", "informed"] | None = None
     carry: Literal["paper", "level", "joint"] | None = None
 
@@ -135,8 +144,8 @@ class RunSection(Strict):
 
     folder: str = Field(description="where the run is kept; relative to the configuration")
     title: str | None = Field(None, description="of the report")
-    seed: int = Field(0, ge=0, lt=2**63, description="of the random numbers")
-    keep: int | None = Field(None, ge=1, description="whole steps on disk; of older ones only summaries")
+    seed: Whole = Field(0, ge=0, lt=2**63, description="of the random numbers")
+    keep: Whole | None = Field(None, ge=1, description="whole steps on disk; of older ones only summaries")
 
     @field_validator("folder")
     @classmethod

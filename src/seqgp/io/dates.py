@@ -18,6 +18,7 @@ with extra("io"):
     import pandas as pd
 
 UNITS = {"seconds": "s", "minutes": "min", "hours": "h", "days": "D", "weeks": "W"}
+_COMPACT = re.compile(r"(1[89]|20|21)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 _OFFSET = re.compile(r"[T ]\d{2}.*?(Z|[+-]\d{2}(:?\d{2})?)$", re.IGNORECASE)
 
 
@@ -29,6 +30,11 @@ def holds_dates(column: Any) -> bool:
         return True
     numbers: Any = pd.to_numeric(column, errors="coerce")
     return numbers.isna().mean() > 0.5
+
+
+def compact_dates(column: Any) -> bool:
+    """Whether all numbers of a column look like dates without their dashes: 20240531."""
+    return pd.api.types.is_integer_dtype(column) and all(_COMPACT.fullmatch(str(value)) for value in column.unique())
 
 
 def parse_dates(path: Path, column: Any, say: bool = True) -> Any:
@@ -80,7 +86,7 @@ def time_from(text: str, origin: str | None, unit: str) -> float:
         number = float(text)
     except ValueError:
         number = None
-    if number is not None:
+    if number is not None and not (origin is not None and _COMPACT.fullmatch(text)):  # 20240531 is a date in ISO
         if not np.isfinite(number):
             raise ValueError(f"{text!r} is not a finite number")
         return number

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from seqgp.io.errors import TableError
 from seqgp.io.files import open_regular
@@ -20,16 +20,22 @@ with extra("io"):
 READERS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 LARGEST = 2**31  # bytes of a file
 MOST_CELLS = 10**9  # of a Parquet file, which is small on disk whatever it unpacks to
+_DIALECT: dict[str, Any] = {"encoding": "utf-8-sig", "skipinitialspace": True}
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
-def read_table(path: str | Path) -> pd.DataFrame:
-    """A CSV or Parquet file as a data frame; what cannot be read is named."""
+def read_table(path: str | Path, verbatim: Callable[[str], bool] | None = None) -> pd.DataFrame:
+    """A CSV or Parquet file as a data frame; what cannot be read is named.
+
+    Args:
+        path: the file.
+        verbatim: which columns of a CSV are text as it stands there: ``007`` is not 7, and ``NA`` not missing.
+    """
     path = Path(path)
     kind = _kind(path)
     content = read_bytes(path)
     try:
-        frame = _read_csv(path, content) if kind == "csv" else _read_parquet(content)
+        frame = _read_csv(path, content, verbatim) if kind == "csv" else _read_parquet(content)
     except TableError:
         raise
     except UnicodeDecodeError as error:
@@ -117,15 +123,19 @@ def _kind(path: Path) -> str:
     return kind or "csv"
 
 
-def _read_csv(path: Path, content: bytes) -> pd.DataFrame:
+def _read_csv(path: Path, content: bytes, verbatim: Callable[[str], bool] | None) -> pd.DataFrame:
     header = next((record for _, record in _records(_start(content))), [])
     _check_names(path, header)  # pandas would call the second one by another name
     # A comma too many in a row must be an error, not an index: index_col=False would cut it off silently.
-    frame = pd.read_csv(io.BytesIO(content), encoding="utf-8-sig", skipinitialspace=True)
+    frame = pd.read_csv(io.BytesIO(content), **_DIALECT)
     if not isinstance(frame.index, pd.RangeIndex):
         raise ValueError("the rows have more fields than the header")
     _check_end(content, len(header))
-    return frame
+    text = [name for name in header if name and verbatim is not None and verbatim(name)]
+    if not text:
+        return frame
+    as_text = {"usecols": text, "dtype": str, "keep_default_na": False}  # converters would still see missing values
+    return frame.assign(**pd.read_csv(io.BytesIO(content), **_DIALECT, **as_text).fillna(""))
 
 
 def _check_end(content: bytes, fields: int) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from seqgp.io.moments import moment_text
 from seqgp.io.step import data_digest
 from seqgp.io.store import Store
 from seqgp.models.snapshot import Snapshot
@@ -29,6 +30,7 @@ class Seen:
 
     def __init__(self, store: Store):
         self.folder = store.path
+        self._data = (store.manifest.configuration or {}).get("data")
         self._steps = list(store)
         self._by_time = {step.t: step for step in self._steps}
 
@@ -47,14 +49,18 @@ class Seen:
             if step.digest == data_digest(snapshot) or same_data(step.snapshot, snapshot):
                 return SeenBefore()
             return SeenBefore(
-                why=f"the data at t = {t} are not those that were stored; a step that was sampled cannot change: leave "
-                "it out, or begin another run"
+                why=f"the data at {self._said(t)} are not those that were stored; a step that was sampled cannot "
+                "change: leave it out, or begin another run"
             )
         if self._is_lost(t):
             return SeenBefore()
         return SeenBefore(
-            why=f"t = {t} is before the last stored time {self.last}, but was never seen; only later times can be added"
+            why=f"{self._said(t)} is before the last stored time, {self._said(self.last)}, but was never seen; only "
+            "later times can be added"
         )
+
+    def _said(self, t: float) -> str:
+        return moment_text(t, self._data)
 
     def _is_lost(self, t: float) -> bool:
         """Whether a time falls where a step is missing: its data were used, but its file was set aside."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpyro.distributions as dist
-from pydantic import BaseModel, ConfigDict, Discriminator, PlainValidator, Tag
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, PlainValidator, Tag
 
 from seqgp.models.errors import ModelError, one_line
 from seqgp.models.priors import FromDistribution, Prior, ScaledSigmoid
@@ -31,7 +31,16 @@ def _as_number(value: Any) -> int | float:
     return value
 
 
+def _no_text(value: Any) -> Any:
+    """``"20"`` is no 20, and ``true`` no 1: what is written in another way is a slip."""
+    if isinstance(value, (str, bool)):
+        raise ValueError("expected a number")
+    return value
+
+
 Number = Annotated[Any, PlainValidator(_as_number)]
+Whole = Annotated[int, BeforeValidator(_no_text)]
+Real = Annotated[float, BeforeValidator(_no_text)]
 
 
 class SigmoidSpec(Strict):

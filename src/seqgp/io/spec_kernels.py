@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from seqgp.io.spec_entries import Entry, Number, OwnPart, SlotSpec, Strict, slot_of, words_of
+from seqgp.io.spec_entries import Entry, Number, OwnPart, SlotSpec, Strict, Whole, slot_of, words_of
 from seqgp.models import kernels
 
 KernelName = Literal[
@@ -51,8 +51,8 @@ class KernelSpec(Strict):
     centre: tuple[Number, ...] | None = Field(None, description="LinearKernel: where it is zero; 0 by default")
     angle: Entry | None = Field(None, description="Rotated: from the first input towards the second, in radians")
     radius: Number | None = Field(None, description="GreatCircle: of the sphere; the Earth's in kilometres by default")
-    outputs: int | None = Field(None, ge=2, description="Coregionalised: how many; the first input is their number")
-    rank: int | None = Field(None, ge=1, description="Coregionalised: processes that the outputs share; 1 by default")
+    outputs: Whole | None = Field(None, ge=2, description="Coregionalised: how many; the first input is their number")
+    rank: Whole | None = Field(None, ge=1, description="Coregionalised: processes that the outputs share; 1 by default")
     weights: SlotSpec | None = Field(None, description="Coregionalised: of the shared processes, output by output")
     own: SlotSpec | None = Field(None, description="Coregionalised: standard deviations of the outputs' own processes")
     of: KernelSpec | None = Field(None, description="Rotated, GreatCircle, Coregionalised: the kernel inside")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
-from seqgp.io.spec_entries import Entry, Number, OwnPart, Strict, slot_of, words_of
+from seqgp.io.spec_entries import Entry, Number, OwnPart, Strict, Whole, one_or_many, slot_of, words_of
 from seqgp.models import families
 from seqgp.models.cox import LogGaussianCox
 from seqgp.models.gaussian import Gaussian
@@ -46,6 +46,10 @@ USELESS = {"combine": "errors", "since": "trend"}  # without the other
 
 # a number, or the name of one of data.covariates
 Known = Number | str
+Bins = Annotated[
+    Annotated[Whole, Tag("$one")] | Annotated[tuple[Whole, ...], Tag("$list")],
+    Discriminator(one_or_many),
+]
 
 
 class LikelihoodSpec(Strict):
@@ -73,7 +77,7 @@ class LikelihoodSpec(Strict):
     domain: tuple[tuple[Number, Number], ...] | None = Field(
         None, description="LogGaussianCox: the box whose cells the inputs are the centres of"
     )
-    bins: int | tuple[int, ...] | None = Field(None, description="LogGaussianCox: cells along each side")
+    bins: Bins | None = Field(None, description="LogGaussianCox: cells along each side")
 
     @model_validator(mode="after")
     def _without_effect(self) -> LikelihoodSpec:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
-from seqgp.io.spec_entries import Entry, Number, OwnPart, SlotSpec, Strict, one_or_many, slot_of, words_of
+from seqgp.io.spec_entries import Entry, Number, OwnPart, SlotSpec, Strict, Whole, one_or_many, slot_of, words_of
 from seqgp.models.means import Feature, FromContext, Linear, harmonics
 
 
@@ -15,7 +15,7 @@ class HarmonicsSpec(Strict):
     """``{ period = 365.25, order = 2 }``: cosines and sines of time."""
 
     period: Number
-    order: int = Field(1, ge=1)
+    order: Whole = Field(1, ge=1)
     name: str = "season"
 
     def build(self) -> Feature:

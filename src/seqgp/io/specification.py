@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from seqgp.io.spec_entries import Entry, OwnPart, Strict, one_or_many, slot_of, words_of
+from seqgp.io.spec_entries import Entry, OwnPart, Real, Strict, one_or_many, slot_of, words_of
 from seqgp.io.spec_kernels import KernelSpec, kernel_words
 from seqgp.io.spec_likelihoods import LikelihoodSpec, likelihood_words
 from seqgp.io.spec_means import LinearSpec, MeanSpec, mean_words
@@ -20,6 +20,11 @@ __all__ = ["ModelSpec", "Strict", "specify"]
 
 Space = Annotated[
     Annotated[KernelSpec, Tag("$one")] | Annotated[tuple[KernelSpec, ...], Tag("$list")],
+    Discriminator(one_or_many),
+]
+
+Jitter = Annotated[
+    Annotated[Real, Tag("$one")] | Annotated[tuple[Real, ...], Tag("$list")],
     Discriminator(one_or_many),
 ]
 
@@ -53,7 +58,7 @@ class ModelSpec(Strict):
     )
     mean: MeanSpec = Field(0.0, description="the mean level; with covariates a table, `[model.mean]`")
     likelihood: LikelihoodSpec
-    jitter: float | tuple[float, ...] = 1e-8
+    jitter: Jitter = 1e-8
 
     @model_validator(mode="after")
     def _one_way(self) -> ModelSpec:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from seqgp.io.dates import UNITS, counted, holds_dates, parse_dates
+from seqgp.io.dates import UNITS, compact_dates, counted, holds_dates, parse_dates
 from seqgp.io.errors import TableError
 from seqgp.io.frames import READERS, read_table, require, row_in_file
 from seqgp.models.errors import DataError, extra
@@ -76,15 +77,15 @@ def snapshots_from(path: str | Path, columns: Columns) -> list[Labelled]:
         TableError: names the file and the row (counted as in the file, the header being row 1) or the column.
     """
     path = Path(path)
-    frame = read_table(path)
     needed = [columns.time, *columns.inputs, columns.value, *columns.covariates.values()]
+    frame = read_table(path, lambda name: name == columns.location and name not in needed)
     require(path, frame, [*needed, *([columns.location] if columns.location else [])])
     times = _times(path, _column(frame, columns.time), columns)
     inputs = np.stack([_numbers(path, _column(frame, name), missing=False) for name in columns.inputs], axis=1)
     values = _numbers(path, _column(frame, columns.value), missing=True)
     covariates = {name: _numbers(path, _column(frame, c), missing=False) for name, c in columns.covariates.items()}
     labels = None if columns.location is None else [str(v) for v in frame[columns.location]]
-    _check_order(path, times)
+    _check_order(path, times, _column(frame, columns.time))
     _check_duplicates(path, times, inputs)
     starts = np.flatnonzero(np.append(True, np.diff(times) > 0))
     snapshots = []
@@ -102,8 +103,9 @@ def snapshots_from(path: str | Path, columns: Columns) -> list[Labelled]:
 def points_from(path: str | Path, columns: Columns) -> tuple[np.ndarray, dict[str, np.ndarray] | None, pd.DataFrame]:
     """Inputs (and covariates, where the model has them) to predict at, and the table they stand in."""
     path = Path(path)
-    frame = read_table(path)
-    require(path, frame, [*columns.inputs, *columns.covariates.values()])
+    needed = [*columns.inputs, *columns.covariates.values()]
+    frame = read_table(path, lambda name: name not in needed)  # what is passed on is passed on as it is
+    require(path, frame, needed)
     inputs = np.stack([_numbers(path, _column(frame, name), missing=False) for name in columns.inputs], axis=1)
     context = {name: _numbers(path, _column(frame, c), missing=False) for name, c in columns.covariates.items()}
     return inputs, context or None, frame
@@ -168,17 +170,23 @@ def _times(path: Path, column: Any, columns: Columns) -> np.ndarray:
         return counted(path, column, parse_dates(path, column), columns.origin, columns.unit)
     if columns.origin is not None:
         raise TableError(f"{path}: column {column.name!r} holds numbers, but the run's times are dates")
+    if columns.dates is None and compact_dates(column):
+        first = column.iloc[0]
+        warnings.warn(
+            f"{path}: column {column.name!r}: {first} is taken as a number, and not as a date: from month to month "
+            "time would jump; write dates as 2024-05-31",
+            stacklevel=2,
+        )
     return _numbers(path, column, missing=False)
 
 
-def _check_order(path: Path, times: np.ndarray) -> None:
+def _check_order(path: Path, times: np.ndarray, column: Any) -> None:
     back = np.flatnonzero(np.diff(times) < 0)
     if len(back):
         row = int(back[0]) + 1
         raise TableError(
-            f"{path}: row {row_in_file(path, row)}: its time ({times[row]:g}) is before that of the row above "
-            f"({times[row - 1]:g}); "
-            "sort the table by time"
+            f"{path}: row {row_in_file(path, row)}: its time ({column.iloc[row]}) is before that of the row above "
+            f"({column.iloc[row - 1]}); sort the table by time"
         )
 
 

@@ -46,6 +46,8 @@ def _student(f, context, noise, df):
 class StudentT(Likelihood):
     """``y ~ f + noise · t(df)`` at each input: Gaussian noise with outliers."""
 
+    in_units_of_data = True
+
     def __init__(self, noise: Slot, df: Slot = 4.0):
         _positive("StudentT", noise=noise, df=df)
         super().__init__(_student, pointwise=True, noise=noise, df=df)
@@ -261,6 +263,8 @@ class Censored(Likelihood):
         noise: the standard deviation of the data.
         limit: the detection limit, a number or the name of an entry of the context.
     """
+
+    in_units_of_data = True
 
     def __init__(self, noise: Slot, limit: float | str):
         _positive("Censored", noise=noise)

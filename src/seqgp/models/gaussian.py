@@ -130,6 +130,8 @@ class Gaussian(Likelihood):
         since: the time at which it is ``noise``.
     """
 
+    in_units_of_data = True
+
     def __init__(
         self,
         noise: Slot,

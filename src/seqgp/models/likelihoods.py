@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -30,8 +30,13 @@ class Likelihood(eqx.Module):
         pointwise: whether element ``i`` of the distribution depends on ``f[i]`` and row ``i`` of the context alone.
             Snapshots of changing size then share one compilation.
         **priors: the parameters, each a number or a prior.
+
+    Attributes:
+        in_units_of_data: whether ``f`` is in the units of ``y``, so that a figure may show one beside the other; it is
+            not where ``f`` is a log rate or log odds, and not known of a function of one's own.
     """
 
+    in_units_of_data: ClassVar[bool] = False
     function: Callable[..., dist.Distribution] = eqx.field(static=True)
     priors: dict[str, Slot]
     pointwise: bool = eqx.field(static=True)

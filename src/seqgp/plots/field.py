@@ -24,10 +24,10 @@ class Limits(NamedTuple):
     most_sd: float
 
 
-def frame_limits(moments: Sequence[HistoryStep], surfaces: Sequence[LatticeSurface] = ()) -> Limits:
-    """The ranges of latent, data and inputs over all steps, and of what maps show."""
+def frame_limits(history: History, moments: Sequence[HistoryStep], surfaces: Sequence[LatticeSurface] = ()) -> Limits:
+    """The ranges of latent, data and inputs over some steps, and of what maps show."""
     bands = np.concatenate([np.concatenate([m.summary.row("2.5%"), m.summary.row("97.5%")]) for m in moments])
-    data = [m.y[~np.isnan(m.y)] for m in moments if m.y is not None and m.x.shape[1] == 1]
+    data = [y[~np.isnan(y)] for y in map(history.data, moments) if y is not None]
     values = np.concatenate([bands, *data])
     if moments[-1].x.shape[1] == 2:
         values = np.concatenate([*(m.summary.row("mean") for m in moments), *(s.mean.ravel() for s in surfaces)])
@@ -54,14 +54,16 @@ def field_traces(
     """
     dimension = moment.x.shape[1]
     if dimension == 1:
-        return _line(moment)
-    return _map(history, moment, limits, surface, what) if dimension == 2 else _by_location(moment)
+        return _line(moment, history.data(moment))
+    if dimension == 2:
+        return _map(history, moment, limits, surface, what)
+    return _by_location(moment, history.data(moment))
 
 
 def field_layout(history: History, limits: Limits) -> dict[str, Any]:
     """Titles and ranges."""
     names = [label(name) for name in history.inputs]
-    value = label(history.value)
+    value = label(history.level())
     if len(limits.x) == 2:
         (a, b), (c, d) = limits.x
         pad_x, pad_y = 0.04 * (b - a), 0.04 * (d - c)
@@ -77,11 +79,13 @@ def field_layout(history: History, limits: Limits) -> dict[str, Any]:
     title = names[0] if len(limits.x) == 1 else "location"
     axis: dict[str, Any] = {"title": title}
     if len(limits.x) == 1:
-        axis["range"] = list(limits.x[0])
+        low, high = limits.x[0]
+        pad = 0.02 * (high - low) or 1.0  # the first and the last dot are whole
+        axis["range"] = [low - pad, high + pad]
     return {"height": 420, "xaxis": axis, "yaxis": {"title": value, "range": [limits.low, limits.high]}}
 
 
-def _line(moment: HistoryStep) -> list[Any]:
+def _line(moment: HistoryStep, data: np.ndarray | None) -> list[Any]:
     go = graph_objects()
     order = np.argsort(moment.x[:, 0], kind="stable")
     if len(order) > LINE_POINTS:
@@ -91,18 +95,17 @@ def _line(moment: HistoryStep) -> list[Any]:
     def band(low: str, high: str, colour: str, name: str) -> Any:
         y = np.concatenate([moment.summary.row(high)[order], moment.summary.row(low)[order][::-1]])
         around = np.concatenate([x, x[::-1]])
-        return go.Scatter(
-            x=around, y=_short(y), fill="toself", fillcolor=colour, line_width=0, hoverinfo="skip", name=name
-        )
+        look = {"mode": "lines", "fill": "toself", "fillcolor": colour, "line_width": 0, "hoverinfo": "skip"}
+        return go.Scatter(x=around, y=_short(y), name=name, **look)
 
     traces = [
         band("2.5%", "97.5%", WIDE_BAND, "95 %"),
         band("25%", "75%", BAND, "50 %"),
         go.Scatter(x=x, y=_short(moment.summary.row("50%")[order]), line_color=COLOUR, name="latent, median"),
     ]
-    if moment.y is not None:
+    if data is not None:
         marker = {"size": 5, "color": "#222222", "opacity": 0.7}
-        traces.append(go.Scatter(x=x, y=_short(moment.y[order]), mode="markers", marker=marker, name="data"))
+        traces.append(go.Scatter(x=x, y=_short(data[order]), mode="markers", marker=marker, name="data"))
     return traces
 
 
@@ -124,7 +127,7 @@ def _map(history: History, moment: HistoryStep, limits: Limits, surface: Lattice
     of_mean = what == "mean"
     scale = "Viridis" if of_mean else "Oranges"
     low, high = (limits.low, limits.high) if of_mean else (0.0, limits.most_sd)
-    bar = {"title": {"text": label(history.value) if of_mean else "sd", "side": "top"}, "thickness": 12}
+    bar = {"title": {"text": label(history.level()) if of_mean else "sd", "side": "top"}, "thickness": 12}
     colour = {"colorscale": scale, "cmin": low, "cmax": high}
     marker = {
         "size": 9,
@@ -158,7 +161,7 @@ def _map(history: History, moment: HistoryStep, limits: Limits, surface: Lattice
     return [ground, dots]
 
 
-def _by_location(moment: HistoryStep) -> list[Any]:
+def _by_location(moment: HistoryStep, data: np.ndarray | None) -> list[Any]:
     go = graph_objects()
     chosen = np.unique(np.linspace(0, len(moment.x) - 1, min(len(moment.x), MAP_POINTS)).astype(int))
     names = [label(moment.labels[i]) if moment.labels else str(i) for i in chosen]
@@ -171,9 +174,9 @@ def _by_location(moment: HistoryStep) -> list[Any]:
         "color": BAND,
     }
     traces = [go.Scatter(x=names, y=_short(middle), error_y=error, mode="markers", marker_color=COLOUR, name="latent")]
-    if moment.y is not None:
+    if data is not None:
         marker = {"size": 5, "color": "#222222", "opacity": 0.7}
-        traces.append(go.Scatter(x=names, y=_short(moment.y[chosen]), mode="markers", marker=marker, name="data"))
+        traces.append(go.Scatter(x=names, y=_short(data[chosen]), mode="markers", marker=marker, name="data"))
     return traces
 
 

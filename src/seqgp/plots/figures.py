@@ -36,7 +36,7 @@ def field(source: Any, step: int = -1, what: str = "mean", surface: LatticeSurfa
     if surface is None and not isinstance(source, History):
         number = step % len(history.steps)
         surface = surfaces_of(source, [number], LATTICE).get(number)
-    limits = frame_limits([moment], [] if surface is None else [surface])
+    limits = frame_limits(history, [moment], [] if surface is None else [surface])
     if surface is not None:
         limits = limits._replace(x=[(float(axis[0]), float(axis[-1])) for axis in surface.axes])
     return figure(field_traces(history, moment, limits, surface, what), **field_layout(history, limits))
@@ -56,7 +56,7 @@ def evolution(source: Any, frames: int = FRAMES, surfaces: Mapping[int, LatticeS
         surfaces = {} if isinstance(source, History) else surfaces_of(source, chosen, COARSE, draws=100)
     chosen = [i for i in chosen if i in surfaces] or chosen
     moments, grounds = [history.steps[i] for i in chosen], [surfaces.get(i) for i in chosen]
-    limits = frame_limits(moments, [ground for ground in grounds if ground is not None])
+    limits = frame_limits(history, moments, [ground for ground in grounds if ground is not None])
     go = graph_objects()
     names = [_time_text(history, moment.t) for moment in moments]
     traces = [field_traces(history, m, limits, ground) for m, ground in zip(moments, grounds)]
@@ -134,10 +134,13 @@ def station(source: Any, name: Any) -> Any:
         raise KeyError(f"no station {name!r}")
     times = [history.when(moment.t) for moment, _ in seen]
     traces = _bands(times, np.stack([moment.summary.latent[:, i] for moment, i in seen]))
+    result = figure(traces, height=230, showlegend=False).update_yaxes(title=label(history.level()))
+    if not history.beside:
+        return result
     data = [np.nan if moment.y is None else moment.y[i] for moment, i in seen]
     marker = {"size": 5, "color": "#222222", "opacity": 0.7}
     dots = go.Scatter(x=times, y=data, mode="markers", marker=marker, hovertemplate="datum %{y:.4g}<extra></extra>")
-    return figure([*traces, dots], height=230, showlegend=False)
+    return result.add_trace(dots)
 
 
 def calibration(checks: Sequence[Check]) -> Any:
@@ -151,7 +154,7 @@ def calibration(checks: Sequence[Check]) -> Any:
         x=(np.arange(bins) + 0.5) / bins, y=share, marker_color=COLOUR, hovertemplate="%{y:.2f}<extra></extra>"
     )
     result = figure([bars], height=280, showlegend=False, bargap=0.06)
-    result.add_hrect(y0=max(0.0, 1 - margin), y1=1 + margin, fillcolor=GREY, opacity=0.18, line_width=0)
+    result.add_hrect(y0=max(0.0, 1 - margin), y1=1 + margin, fillcolor=GREY, opacity=0.18, line_width=0, layer="below")
     result.add_hline(y=1, line_color=GREY, line_width=1)
     return result.update_xaxes(title="place of the datum in its forecast (PIT)").update_yaxes(title="density")
 
@@ -240,7 +243,7 @@ def _bands(times: list[Any], values: np.ndarray) -> list[Any]:
 
     def band(low: str, high: str, colour: str) -> Any:
         y = np.concatenate([column[high], column[low][::-1]])
-        return go.Scatter(x=around, y=y, fill="toself", fillcolor=colour, line_width=0, hoverinfo="skip")
+        return go.Scatter(x=around, y=y, mode="lines", fill="toself", fillcolor=colour, line_width=0, hoverinfo="skip")
 
     middle = go.Scatter(x=times, y=column["50%"], line_color=COLOUR, hovertemplate="%{y:.4g}<extra></extra>")
     return [band("2.5%", "97.5%", WIDE_BAND), band("25%", "75%", BAND), middle]

@@ -7,15 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqgp.io.errors import StoreError
+from seqgp.io.moments import date_of
 from seqgp.io.step import labels_of
 from seqgp.io.store import Store
 from seqgp.io.summary import Summary, flat_parameters, summarise
-from seqgp.io.tables import UNITS
-from seqgp.models.errors import extra
+from seqgp.models.model import Model
 from seqgp.samplers.info import Info
-
-with extra("io"):
-    import pandas as pd
 
 
 class HistoryStep(NamedTuple):
@@ -23,14 +20,14 @@ class HistoryStep(NamedTuple):
 
     t: float
     x: np.ndarray
-    y: np.ndarray | None  # one value per row of x, or nothing to show beside the latent
+    y: np.ndarray | None  # one value per row of x, where there is one
     labels: list[str] | None
     summary: Summary
     info: Info
 
 
 class History(NamedTuple):
-    """The steps of a run, and how its columns are called."""
+    """The steps of a run, and how its columns are called; ``beside`` says whether latent and data have one unit."""
 
     steps: list[HistoryStep]
     title: str
@@ -39,12 +36,21 @@ class History(NamedTuple):
     time: str
     origin: str | None
     unit: str
+    beside: bool = True
+
+    def level(self) -> str:
+        """What the latent is called: as the data where it is in their units."""
+        return self.value if self.beside else f"latent of {self.value}"
+
+    def data(self, moment: HistoryStep) -> np.ndarray | None:
+        """The data of a step that can be drawn beside the latent: counts beside a log rate would hide it."""
+        return moment.y if self.beside else None
 
     def when(self, t: float) -> Any:
         """A time as it stands in the data: a number, or a date."""
         if self.origin is None:
             return float(t)
-        return (pd.Timestamp(self.origin) + pd.Timedelta(t, UNITS[self.unit])).isoformat()  # pyright: ignore
+        return date_of(t, self.origin, self.unit)
 
     def times(self) -> list[Any]:
         """All times, as numbers or dates."""
@@ -56,21 +62,23 @@ class History(NamedTuple):
         return {name: np.stack([values[name] for values in flat]) for name in flat[-1]}
 
 
-def history_of(source: Any) -> History:
-    """The history of a ``Run`` or a :class:`Store`."""
+def history_of(source: Any, model: Model | None = None) -> History:
+    """The history of a ``Run`` or a :class:`Store`; a store knows a model that is made of ready-made parts."""
     if isinstance(source, History):
         return source
+    model = model or source.model
+    beside = model is not None and model.likelihood.in_units_of_data
     store: Store | None = source if isinstance(source, Store) else source.store
     if store is None and not isinstance(source, Store):
         moment = _history_step(source.snapshot, labels_of(source.snapshot), summarise(source.state), source.infos[-1])
-        return _named([moment], "A run in memory", {})
+        return _named([moment], "A run in memory", {}, beside)
     assert store is not None
     moments = [_history_step(step.snapshot, step.labels, step.summary, step.info) for step in store]
     if not moments:
         raise StoreError(f"{store.path}: the run has no step yet")
     configuration = store.manifest.configuration or {}
     title = (configuration.get("run") or {}).get("title") or store.path.name
-    return _named(moments, title, configuration.get("data") or {})
+    return _named(moments, title, configuration.get("data") or {}, beside)
 
 
 def stations_of(moment: HistoryStep) -> list[Any]:
@@ -83,7 +91,7 @@ def _history_step(snapshot: Any, labels: list[str] | None, summary: Summary, inf
     return HistoryStep(snapshot.t, snapshot.x, y, labels, summary, info)
 
 
-def _named(moments: list[HistoryStep], title: str, data: dict[str, Any]) -> History:
+def _named(moments: list[HistoryStep], title: str, data: dict[str, Any], beside: bool) -> History:
     dimension = moments[-1].x.shape[1]
     default = ["x"] if dimension == 1 else [f"x{d + 1}" for d in range(dimension)]
     return History(
@@ -94,4 +102,5 @@ def _named(moments: list[HistoryStep], title: str, data: dict[str, Any]) -> Hist
         data.get("time") or "t",
         data.get("origin"),
         data.get("unit") or "days",
+        beside,
     )

@@ -43,7 +43,7 @@ def report(source: Any, path: str | Path, model: Model | None = None) -> Path:
     if store is None:
         raise StoreError("report: the run is not stored; make it with seqgp.run(…, store=…)")
     model = model or getattr(source, "model", None)
-    history, checks = history_of(store), forecast_checks(store, model)
+    history, checks = history_of(store, model), forecast_checks(store, model)
     shown = spread(len(history.steps), FRAMES)
     now = surfaces_of(store, [len(history.steps) - 1], LATTICE, model)
     surfaces = surfaces_of(store, shown, COARSE, model, FEW_DRAWS)
@@ -87,7 +87,7 @@ def _page(
 
 def _what(page: Page, history: History, draws: int) -> None:
     first, last = history.steps[0], history.steps[-1]
-    points = sum(len(moment.x) for moment in history.steps)
+    places = {name for moment in history.steps for name in stations_of(moment)}
     missing = sum(moment.info.missing for moment in history.steps)
     page.facts(
         {
@@ -95,7 +95,7 @@ def _what(page: Page, history: History, draws: int) -> None:
             f"{history.time}, first": _time(history, first.t),
             f"{history.time}, last": _time(history, last.t),
             "locations, last step": len(last.x),
-            "locations, all steps": points,
+            "locations, all steps": len(places),
             "missing data": missing,
             "draws a step": draws,
             "seconds a step": f"{np.median([moment.info.seconds for moment in history.steps]):.2g}",
@@ -126,13 +126,20 @@ def _latent(
 def _caption(history: History, on_grid: bool) -> str:
     dimension = history.steps[-1].x.shape[1]
     if dimension == 1:
-        return "The median, with bands that hold 50 % and 95 % of the posterior; dots are data."
+        return f"The median, with bands that hold 50 % and 95 % of the posterior{_about_dots(history)}."
     if dimension == 2:
         ground = "Mean and standard deviation of the posterior at the points of a grid; dots are the locations. "
         return (ground if on_grid else "The posterior mean at the locations. ") + (
             "Point at a dot for its value, uncertainty and datum."
         )
-    return "The median at each location, with an interval that holds 95 % of the posterior; dark dots are data."
+    dots = _about_dots(history)
+    return f"The median at each location, with an interval that holds 95 % of the posterior{dots}."
+
+
+def _about_dots(history: History) -> str:
+    if history.beside:
+        return "; dark dots are data"
+    return "; the data are not drawn, as the latent is not in their units (a log rate, or log odds, say)"
 
 
 def _series(page: Page, history: History) -> None:
@@ -142,7 +149,7 @@ def _series(page: Page, history: History) -> None:
     page.heading("Some stations")
     page.text(
         "The latent at a few stations that are far from each other: the median, with bands that hold 50 % and 95 % of "
-        "the posterior; dots are data.",
+        f"the posterior{_about_dots(history)}.",
         soft=True,
     )
     names = {name: name if isinstance(name, str) else ", ".join(f"{value:.4g}" for value in name) for name in chosen}
@@ -155,7 +162,7 @@ def _stations(history: History) -> list[Any]:
     counts: Counter[Any] = Counter()
     for moment in history.steps:
         names = stations_of(moment)
-        counts.update(set(names))
+        counts.update(list(dict.fromkeys(names)))  # in their order, so that the same run gives the same page
         places |= dict(zip(names, moment.x))
     often = [name for name, count in counts.items() if count >= len(history.steps) / 2]
     if not often:
