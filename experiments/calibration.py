@@ -165,7 +165,7 @@ def document(results: dict[str, tuple[Case, seqgp.Calibration, float]], args: ar
         mark = "" if verdict(case, found) else " **not met**"
         lines.append(
             f"| {name} | {expected}{mark} | {found.corrected[worst]:.2g} | {worst} | {len(found.failures)} | "
-            f"{np.median(found.ess):.0f} | {seconds:.0f} |"
+            f"{'–' if np.isnan(found.ess).all() else f'{np.median(found.ess):.0f}'} | {seconds:.0f} |"
         )
     lines += ["", "## Every quantity", ""]
     for name, (_, found, _) in results.items():

@@ -46,7 +46,7 @@ class Forecaster:
             scores = prequential(np.asarray(prediction.y), y, float(prediction.log_score(y)))
         except NotImplementedError:
             return {}, ()  # some data cannot be drawn
-        except SeqgpError as error:  # what is wrong with the snapshot the step itself will say; if it goes on, this does
+        except SeqgpError as error:  # where the snapshot itself is wrong, the step will raise
             return {}, (f"the snapshot was not forecast: {error}",)
         self._recent.append(scores)
         drift = drift_alarm(self._recent)
