@@ -1,18 +1,40 @@
 """Times in words."""
 
+import jax
 import pytest
 
+import seqgp
+from seqgp.cli.common import moment
 from seqgp.io.moments import moment_text
+from seqgp.plots.history import history_of
 
 
 @pytest.mark.parametrize(
     "data",
-    [None, "wind.csv", ["wind.csv"], {}, {"origin": None}, {"origin": 3}, {"origin": "spring"},
-     {"origin": "2024-01-01", "unit": "moons"}, {"origin": 2024, "unit": "days"}],
-)  # fmt: skip
+    [
+        {},
+        {"origin": None},
+        {"origin": 3},
+        {"origin": "spring"},
+        {"origin": "2024-01-01", "unit": "moons"},
+    ],
+)
 def test_a_configuration_of_ones_own_says_nothing_of_dates(data):
-    """``seqgp.run(…, configuration=…)`` remembers anything."""
     assert moment_text(2.0, data) == "t = 2"
+
+
+def test_a_run_may_remember_anything(tmp_path):
+    """``configuration`` is the user's; where it has other things than ours, commands and figures go without."""
+    model = seqgp.Model(seqgp.Separable(seqgp.Matern12(1.0), seqgp.Matern12(1.0)), seqgp.Gaussian(0.5))
+    sampler = seqgp.OnlineSampler(model, particles=16, draws=8)
+    data = [seqgp.Snapshot(t, [[0.0], [1.0]], [0.1 * t, 0.2]) for t in range(2)]
+    told = {"data": "wind.csv", "run": ["a", "list"]}
+    run = seqgp.run(sampler, data, key=jax.random.key(0), store=tmp_path / "r", configuration=told, progress=False)
+    assert run.store.manifest.section("data") == {}
+    assert moment(run.store, 1.0) == "t = 1"
+    assert history_of(run).title == "r"
+    with pytest.raises(seqgp.DataError, match=r"t = 0.5 is before the last stored time, t = 1"):
+        seqgp.run(sampler, [data[0]._replace(t=0.5)], store=tmp_path / "r", progress=False)
 
 
 def test_a_time_has_its_date_where_a_calendar_has_it():

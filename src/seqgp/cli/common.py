@@ -126,8 +126,7 @@ def moment(store: Store | None, t: float) -> str:
     """A time of a run in words, with its date where the run's table has dates."""
     from seqgp.io.moments import moment_text
 
-    configuration = (None if store is None else store.manifest.configuration) or {}
-    return moment_text(t, configuration.get("data"))
+    return moment_text(t, {} if store is None else store.manifest.section("data"))
 
 
 def show(result: dict[str, Any], as_json: bool, text: Callable[[Console], None]) -> None:

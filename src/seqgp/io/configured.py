@@ -39,7 +39,7 @@ def resolved(config: Path, configuration: Configuration, seed: int | None) -> Co
     stored = Store(config.parent / section.folder)
     origin = data.origin
     if origin is None and stored.exists and len(stored):  # the first date of a table may change, that of a run may not
-        origin = ((stored.manifest.configuration or {}).get("data") or {}).get("origin")
+        origin = stored.manifest.section("data").get("origin")
     if origin is None:
         origin = first_date(file, data.time)
     if origin is None and "unit" in data.model_fields_set:

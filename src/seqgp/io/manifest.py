@@ -67,6 +67,11 @@ class Manifest(NamedTuple):
         data = jax.device_put(np.asarray(self.key["data"], dtype=np.uint32))
         return jax.random.wrap_key_data(data, impl=self.key["implementation"])
 
+    def section(self, name: str) -> dict[str, Any]:
+        """A section of what `seqgp fit` was given; empty where a run of one's own remembers something else there."""
+        found = (self.configuration or {}).get(name)
+        return found if isinstance(found, dict) else {}
+
     def build_model(self) -> Model | None:
         """The model, where it is made of ready-made parts."""
         return None if self.specification is None else ModelSpec.model_validate(self.specification).build()

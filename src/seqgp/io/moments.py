@@ -19,13 +19,13 @@ def date_of(t: float, origin: str, unit: str) -> str:
     return date.isoformat()
 
 
-def moment_text(t: float, data: Any) -> str:
+def moment_text(t: float, data: Mapping[str, Any]) -> str:
     """A time in words: with its date where ``data``, a section of a configuration, says what it is counted from.
 
     What a run of one's own remembers as its configuration may be anything, and then says nothing of dates.
     """
     number = f"t = {t:.12g}"
-    if not isinstance(data, Mapping) or not isinstance(data.get("origin"), str):
+    if not isinstance(data.get("origin"), str):
         return number
     try:
         date = date_of(t, data["origin"], data.get("unit") or "days")

@@ -30,7 +30,7 @@ class Seen:
 
     def __init__(self, store: Store):
         self.folder = store.path
-        self._data = (store.manifest.configuration or {}).get("data")
+        self._data = store.manifest.section("data")
         self._steps = list(store)
         self._by_time = {step.t: step for step in self._steps}
 

@@ -76,9 +76,8 @@ def history_of(source: Any, model: Model | None = None) -> History:
     moments = [_history_step(step.snapshot, step.labels, step.summary, step.info) for step in store]
     if not moments:
         raise StoreError(f"{store.path}: the run has no step yet")
-    configuration = store.manifest.configuration or {}
-    title = (configuration.get("run") or {}).get("title") or store.path.name
-    return _named(moments, title, configuration.get("data") or {}, beside)
+    title = store.manifest.section("run").get("title") or store.path.name
+    return _named(moments, title, store.manifest.section("data"), beside)
 
 
 def stations_of(moment: HistoryStep) -> list[Any]:
