@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 LATENT ?= knots
 
 .DEFAULT_GOAL := help
-.PHONY: torture help env demo paper test lint unit browser kill calibrate likelihoods accuracy bench wheel docs clean
+.PHONY: torture help env demo paper test lint unit browser kill calibrate models accuracy bench wheel docs clean
 
 help:  ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -51,8 +51,8 @@ torture: $(VENV)/ready  ## kills, stops, bit flips, a full disk: what was tried 
 calibrate: $(VENV)/ready  ## simulation-based calibration at full length, some hours: docs/calibration.md
 	$(BIN)/python -m experiments.calibration
 
-likelihoods: $(VENV)/ready  ## the same for every likelihood with every sampler that takes it, shorter each, hours in all
-	$(BIN)/python -m experiments.calibration --only "likelihood, "
+models: $(VENV)/ready  ## the same for every likelihood, kernel and mean with every sampler: docs/calibration_models.md
+	$(BIN)/python -m experiments.calibration --models
 
 accuracy: $(VENV)/ready  ## each carry against the exact posterior, over simulated data sets
 	$(BIN)/python -m experiments.accuracy

@@ -9,6 +9,8 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 import tinygp
+from experiments import calibration
+from experiments.calibrated_models import OF_SPACE, OF_TIME
 from scipy.spatial.distance import cdist
 from scipy.special import gamma, kv
 
@@ -175,6 +177,14 @@ def test_there_and_back_as_toml_and_in_a_store(name, tmp_path):
         np.testing.assert_array_equal(
             matrix(again.kernel.terms()[0][1].space, CASES[name].x), matrix(kernel, CASES[name].x)
         )
+
+
+def test_every_kernel_is_calibrated():
+    """By ``make models``: in space, and in time those that are states; each with every sampler that takes it."""
+    assert {type(kernel) for kernel in OF_SPACE.values()} >= {type(case.kernel) for case in CASES.values()}
+    assert {type(kernel) for kernel in OF_TIME.values()} == {type(kernel) for kernel in STATES.values()}
+    samplers = {name.rpartition(": ")[2] for name in calibration.piece_cases()}
+    assert samplers == set(calibration.SAMPLERS)
 
 
 def test_kernels_have_different_fingerprints_and_so_have_their_parameters():

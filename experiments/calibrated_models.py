@@ -1,0 +1,141 @@
+"""Every ready-made likelihood, kernel and mean in a small model, with priors for all of its parameters."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpyro.distributions as dist
+
+import seqgp
+from seqgp.evaluate.simulate import default_design
+
+N = 8  # data of a snapshot
+
+
+class Piece(NamedTuple):
+    """A model to be calibrated, and the data that it takes."""
+
+    model: seqgp.Model
+    context: dict[str, np.ndarray] | None = None
+    x: np.ndarray | None = None  # where they are, if not anywhere in the unit cube
+
+    def design(self, steps: int) -> list[seqgp.Snapshot]:
+        """Where and when the data of the first ``steps`` snapshots are."""
+        snapshots = default_design(self.model, n=N, steps=steps) if self.x is None else at(self.x, steps)
+        return [seqgp.Snapshot(one.t, one.x, one.y, self.context) for one in snapshots]
+
+
+def at(x: np.ndarray, steps: int) -> list[seqgp.Snapshot]:
+    """The same inputs at times a quarter apart."""
+    return [seqgp.Snapshot(0.25 * i, x, np.zeros(len(x))) for i in range(steps)]
+
+
+def between(low: float, high: float) -> Any:
+    return seqgp.ScaledSigmoid(low, high)
+
+
+def model(likelihood=None, time=None, space=None, mean=None) -> seqgp.Model:
+    """The piece in question among others that are plain."""
+    return seqgp.Model(
+        seqgp.Separable(
+            time=time or seqgp.SquaredExponential(between(0.1, 3)),
+            space=space or seqgp.SquaredExponential(between(0.1, 2)),
+            scale=between(0.1, 2),
+        ),
+        likelihood or seqgp.Gaussian(between(0.05, 1)),
+        mean=between(-1, 1) if mean is None else mean,
+        jitter=1e-6,
+    )
+
+
+ERRORS = {"se": np.linspace(0.5, 1.5, N)}
+AREA = {"area": np.linspace(1.0, 4.0, N)}
+CELLS = seqgp.LogGaussianCox([(0.0, 1.0)], N)
+LIKELIHOODS = {
+    "Gaussian errors": Piece(model(seqgp.Gaussian(between(0.05, 1), "se")), ERRORS),
+    "Gaussian squares": Piece(model(seqgp.Gaussian(between(0.05, 1), "se", combine="squares")), ERRORS),
+    "Gaussian trend": Piece(model(seqgp.Gaussian(between(0.05, 1), trend=between(-2, 2)))),
+    "StudentT": Piece(model(seqgp.StudentT(between(0.05, 1), df=4.0))),
+    "Bernoulli": Piece(model(seqgp.Bernoulli())),
+    "Bernoulli probit": Piece(model(seqgp.Bernoulli(link="probit"))),
+    "Binomial": Piece(model(seqgp.Binomial()), {"trials": np.arange(3.0, 3.0 + N)}),
+    "Poisson": Piece(model(seqgp.Poisson("area")), AREA),
+    "LogGaussianCox": Piece(model(CELLS), CELLS.context(duration=20.0)),
+    "NegativeBinomial": Piece(model(seqgp.NegativeBinomial(between(0.5, 5), "area")), AREA),
+    "LogNormal": Piece(model(seqgp.LogNormal(between(0.05, 1)))),
+    "Gamma": Piece(model(seqgp.Gamma(between(0.5, 8)))),
+    "Beta": Piece(model(seqgp.Beta(between(2, 20)))),
+    "Ordinal": Piece(model(seqgp.Ordinal([-1.0, 0.0, 1.0]))),
+    "Censored": Piece(model(seqgp.Censored(between(0.05, 1), limit=0.0))),
+}
+
+OF_TIME = {
+    "Matern12": seqgp.Matern12(between(0.1, 3)),
+    "Matern32": seqgp.Matern32(between(0.1, 3)),
+    "Matern52": seqgp.Matern52(between(0.1, 3)),
+    "SquaredExponential": seqgp.SquaredExponential(between(0.1, 3)),
+    "RationalQuadratic": seqgp.RationalQuadratic(between(0.1, 3), alpha=1.5),
+    "Periodic": seqgp.Periodic(between(0.6, 2), period=between(0.6, 2)),
+    "Constant": seqgp.Constant(between(0.2, 2)),
+    "WhiteNoise": seqgp.WhiteNoise(between(0.2, 2)),
+    "Sum": seqgp.Matern32(between(0.1, 3)) + seqgp.Constant(between(0.2, 2)) * seqgp.Matern12(between(1, 9)),
+    "Times": seqgp.Periodic(between(0.6, 2), period=1.0) * seqgp.Matern52(between(0.5, 4)),
+}
+
+GLOBE = np.column_stack([np.linspace(-170, 170, N), 70 * np.sin(np.arange(N))])
+OUTPUTS = np.column_stack([np.arange(N) % 2, np.linspace(0, 1, N)])
+OF_SPACE = {
+    "Matern12": seqgp.Matern12(between(0.1, 2)),
+    "Matern32": seqgp.Matern32(between(0.1, 2)),
+    "Matern52": seqgp.Matern52([between(0.1, 2), between(0.1, 2)]),
+    "SquaredExponential": seqgp.SquaredExponential([between(0.1, 2), between(0.1, 2)]),
+    "RationalQuadratic": seqgp.RationalQuadratic(between(0.1, 2), alpha=between(0.5, 4)),
+    "Periodic": seqgp.Periodic(between(0.5, 2), period=between(0.3, 1.5)),
+    "Constant": seqgp.Constant(between(0.2, 2)),
+    "WhiteNoise": seqgp.WhiteNoise(between(0.2, 2)),
+    "LinearKernel": seqgp.LinearKernel(between(0.2, 2), centre=0.2),
+    "Sum": seqgp.Matern32(between(0.1, 2)) + seqgp.WhiteNoise(between(0.05, 1)),
+    "Times": seqgp.Constant(between(0.2, 2)) * seqgp.Matern52(between(0.1, 2)),
+    "Product": seqgp.Product([seqgp.Matern12(between(0.1, 2)), seqgp.SquaredExponential(between(0.1, 2))]),
+    "Rotated": seqgp.Rotated(seqgp.Matern32([between(0.1, 0.5), between(0.5, 2)]), between(-1.5, 1.5)),
+    "Covariance": seqgp.Covariance(
+        lambda a, b, reach: np.clip(1 - abs(a[0] - b[0]) / reach, 0, None), reach=between(0.2, 2)
+    ),
+    "GreatCircle": seqgp.GreatCircle(seqgp.Matern32(between(500, 9000))),
+    "Coregionalised": seqgp.Coregionalised(2, 1, seqgp.Matern32(between(0.1, 2))),
+}
+PLACES = {"GreatCircle": GLOBE, "Coregionalised": OUTPUTS}
+
+SUMS = {
+    "Separable + Separable": Piece(
+        seqgp.Model(
+            seqgp.Separable(seqgp.Matern32(between(0.1, 3)), seqgp.Matern32(between(0.1, 2)), between(0.1, 2))
+            + seqgp.Separable(seqgp.Constant(1.0), seqgp.WhiteNoise(1.0), between(0.1, 2)),
+            seqgp.Gaussian(between(0.05, 1)),
+            mean=between(-1, 1),
+            jitter=1e-6,
+        )
+    )
+}
+
+FEATURES = ["elevation", seqgp.harmonics(0.9, 1)]
+ELEVATION = {"elevation": np.cos(np.arange(float(N)))}
+MEANS = {
+    "number": Piece(model(mean=0.5)),
+    "Gaussian": Piece(model(mean=dist.Normal(0.5, 1.0))),
+    "Linear, Gaussian weights": Piece(
+        model(mean=seqgp.Linear(FEATURES, dist.Normal(0.0, 1.0), intercept=dist.Normal(0.5, 1.0))), ELEVATION
+    ),
+    "Linear, other weights": Piece(
+        model(mean=seqgp.Linear(FEATURES, between(-2, 2), intercept=between(-1, 1))), ELEVATION
+    ),
+}
+
+PIECES = {
+    "likelihood": LIKELIHOODS,
+    "kernel of time": {name: Piece(model(time=kernel)) for name, kernel in OF_TIME.items()},
+    "kernel of space": {name: Piece(model(space=kernel), x=PLACES.get(name)) for name, kernel in OF_SPACE.items()},
+    "sum of latents": SUMS,
+    "mean": MEANS,
+}
