@@ -2,7 +2,9 @@
 
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pytest
+from scipy.special import logsumexp
 from scipy.stats import norm
 
 import seqgp
@@ -73,3 +75,32 @@ def test_gaussian_data_are_absorbed_exactly_by_any_update():
     white = np.linalg.solve(np.linalg.cholesky(spread + 0.25 * np.eye(2)), y)
     truth = norm.logpdf(white).sum() - 0.5 * np.log(np.linalg.det(spread + 0.25 * np.eye(2)))
     assert float(update.log_evidence) == pytest.approx(truth, abs=1e-5)
+
+
+ALONE = {
+    "outlier": (seqgp.StudentT(0.1, df=3.0), 6.0),
+    "half an outlier": (seqgp.StudentT(0.3, df=3.0), 2.5),
+    "below a limit": (seqgp.Censored(0.1, limit=-0.5), -0.5),
+    "above a limit": (seqgp.Censored(0.1, limit=-0.5), 1.5),
+    "one's own": (seqgp.Likelihood(lambda f, context: dist.Cauchy(f, 0.1), pointwise=True), 3.0),
+    "counts": (seqgp.Poisson(), 3.0),
+}
+
+
+@pytest.mark.parametrize("name, centre", [*((name, 0.0) for name in ALONE), ("outlier", 40.0), ("one's own", 40.0)])
+def test_one_datum_alone_is_taken_in_with_its_moments(name, centre):
+    """Those of a fine grid, wherever zero is; where it makes the level less certain, the certainty stays."""
+    likelihood, y = ALONE[name]
+    values = {key: jnp.asarray(slot) for key, slot in likelihood.priors.items()}
+    f = centre + np.linspace(-14, 14, 400_001)
+    prior = norm.logpdf(f, centre, 1.3) + np.log(f[1] - f[0])
+    logs = prior + np.asarray(likelihood.distribution(jnp.asarray(f), None, values).log_prob(centre + y))
+    share = np.exp(logs - logsumexp(logs))
+    mean, variance = share @ f, share @ (f - share @ f) ** 2
+    level, spread = np.array([centre]), np.array([[1.69]])
+    data = observation(np.array([centre + y]))
+    update = approximate_update(likelihood, values, data, jnp.asarray(level), jnp.asarray(spread))
+    found, found_variance = moments(update, level, spread)
+    assert float(update.log_evidence) == pytest.approx(logsumexp(logs), abs=2e-3)
+    assert found[0] == pytest.approx(mean, abs=5e-3)
+    assert found_variance[0, 0] == pytest.approx(min(variance, 1.69), rel=0.01)

@@ -7,22 +7,22 @@ such that the moments of each datum's own posterior are right (expectation propa
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from seqgp.filtering.climb import climb
+from seqgp.filtering.moments import Gaussians, LogDensity, Tabulated, covering, on_bell, on_panels, sides_of
 from seqgp.filtering.observation import Observation
 from seqgp.linalg.factor import cholesky, solve_lower
-from seqgp.linalg.types import Array
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.models.kernels import Parameters
 from seqgp.models.likelihoods import Likelihood
 
 SWEEPS = 8  # of expectation propagation
-NODES = 24  # of the quadrature at each datum
 
 
 class Update(NamedTuple):
@@ -106,12 +106,20 @@ def approximate_update(
         log_evidence = jnp.sum(log_density(mode)) - quadratic - _log_determinant(posterior.root)
         return Update(posterior.slope, posterior.root, posterior.scale, log_evidence)
 
-    def sweep(sites: GaussianSites, damping) -> tuple[GaussianSites, None]:
+    tabulated, sites = _quadrature(likelihood, log_density, sites, mode, Gaussians(level, _variances(spread, seen)))
+
+    def tilted(sites: GaussianSites) -> tuple[Posterior, Gaussians, Float[Array, " N"], Gaussians]:
+        """The posterior, each datum's cavity in it, and the log mass and moments of the two together."""
         posterior = posterior_of(sites, level, spread)
-        cavity, _, moments = _tilted(log_density, sites, posterior)
-        precision = 1 / moments.variance - 1 / cavity.variance
-        linear = moments.mean / moments.variance - cavity.mean / cavity.variance
-        precision = jnp.maximum(precision, 0.0)
+        each = Gaussians(posterior.mean, _variances(posterior.variance, seen))
+        cavity = each.without(sites.precision, sites.linear)
+        return posterior, cavity, *tabulated(cavity, each).times(cavity)
+
+    def sweep(sites: GaussianSites, damping) -> tuple[GaussianSites, None]:
+        _, cavity, _, moments = tilted(sites)
+        # Where a datum makes the level less certain (an outlier under Student's t) its site moves the mean alone.
+        precision = jnp.maximum(1 / moments.variance - 1 / cavity.variance, 0.0)
+        linear = moments.mean * precision + (moments.mean - cavity.mean) / cavity.variance
         usable = seen & jnp.isfinite(precision) & jnp.isfinite(linear)
         new = GaussianSites(
             jnp.where(usable, (1 - damping) * sites.precision + damping * precision, sites.precision),
@@ -121,11 +129,28 @@ def approximate_update(
 
     # Damped at first, for all sites move at once.
     sites, _ = jax.lax.scan(sweep, sites, jnp.asarray([0.6] * (sweeps // 2) + [0.9] * (sweeps - sweeps // 2)))
-    posterior = posterior_of(sites, level, spread)
-    cavity, log_mass, _ = _tilted(log_density, sites, posterior)
+    posterior, cavity, log_mass, _ = tilted(sites)
     return Update(
         posterior.slope, posterior.root, posterior.scale, _log_evidence(sites, posterior, cavity, log_mass, level, seen)
     )
+
+
+def _variances(of: Float[Array, "..."], seen: Bool[ArrayLike, " N"]) -> Float[Array, " N"]:
+    """Variances, or the diagonal of a covariance; of data not seen any that is harmless."""
+    variance = jnp.diagonal(of) if of.ndim == 2 else of
+    return jnp.where(seen, jnp.maximum(variance, 1e-300), 1.0)
+
+
+def _quadrature(
+    likelihood: Likelihood, log_density: LogDensity, sites: GaussianSites, mode: Float[Array, " N"], level: Gaussians
+) -> tuple[Callable[[Gaussians, Gaussians], Tabulated], GaussianSites]:
+    """How likelihoods are tabulated for a cavity and a posterior, and the sites to begin with."""
+    if likelihood.bell_shaped:
+        return lambda cavity, posterior: on_bell(log_density, posterior), sites
+    # At a mode without curvature Laplace's sites mean nothing, but it is one more place to look at.
+    near = Gaussians(mode, 1 / (1 / level.variance + sites.precision))
+    sides = sides_of(log_density, *covering(level, near))
+    return lambda *gaussians: on_panels(log_density, sides, *gaussians), GaussianSites(*jnp.zeros((2, len(mode))))
 
 
 def _laplace(log_density, level, spread) -> tuple[GaussianSites, Float[Array, " N"]]:
@@ -151,36 +176,8 @@ def _laplace(log_density, level, spread) -> tuple[GaussianSites, Float[Array, " 
     return sites_at(mode), mode
 
 
-class _Moments(NamedTuple):
-    mean: Float[Array, " N"]
-    variance: Float[Array, " N"]
-
-
-def _tilted(log_density, sites: GaussianSites, posterior: Posterior) -> tuple[_Moments, Float[Array, " N"], _Moments]:
-    """Each datum against the posterior without its own site: that Gaussian, the log mass and moments of both together.
-
-    The nodes lie where the posterior is, so that few of them do.
-    """
-    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-    variance = jnp.maximum(posterior.variance, 1e-300)
-    cavity_variance = 1 / jnp.maximum(1 / variance - sites.precision, 1e-12 / variance)
-    cavity_mean = cavity_variance * (posterior.mean / variance - sites.linear)
-    f = posterior.mean[None, :] + jnp.sqrt(variance)[None, :] * jnp.asarray(nodes)[:, None]
-    log_ratio = (  # of the cavity to the Gaussian that the nodes are of
-        0.5 * jnp.asarray(nodes)[:, None] ** 2
-        - 0.5 * (f - cavity_mean[None, :]) ** 2 / cavity_variance[None, :]
-        + 0.5 * jnp.log(variance / cavity_variance)[None, :]
-    )
-    log_mass = jax.vmap(log_density)(f) + log_ratio + jnp.asarray(np.log(weights / weights.sum()))[:, None]
-    total = jax.scipy.special.logsumexp(log_mass, axis=0)
-    share = jnp.exp(log_mass - total[None, :])
-    mean = jnp.sum(share * f, axis=0)
-    spread = jnp.sum(share * (f - mean[None, :]) ** 2, axis=0)
-    return _Moments(cavity_mean, cavity_variance), total, _Moments(mean, spread)
-
-
 def _log_evidence(
-    sites: GaussianSites, posterior: Posterior, cavity: _Moments, log_mass, level, seen
+    sites: GaussianSites, posterior: Posterior, cavity: Gaussians, log_mass, level, seen
 ) -> Float[Array, ""]:
     """``log ∫ N(f; m, V) Π site_i``, each site scaled such that its mass against the cavity is the datum's."""
     joint = 0.5 * (level @ posterior.slope + sites.linear @ posterior.mean) - _log_determinant(posterior.root)

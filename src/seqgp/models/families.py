@@ -74,6 +74,8 @@ class Poisson(Likelihood):
             one, otherwise 1.
     """
 
+    bell_shaped = True
+
     def __init__(self, exposure: Amount = None):
         if exposure is not None:
             check_amount_given("Poisson", "exposure", exposure)
@@ -98,6 +100,8 @@ def _bernoulli_probit(f, context):
 class Bernoulli(Likelihood):
     """Zeros and ones with log odds ``f``, or with probability ``Phi(f)`` (``link="probit"``)."""
 
+    bell_shaped = True
+
     def __init__(self, link: Literal["logit", "probit"] = "logit"):
         if link not in ("logit", "probit"):
             raise ModelError(f"Bernoulli: link = {link!r}: expected 'logit' or 'probit'")
@@ -115,6 +119,8 @@ def _binomial(f, context, *, trials: Amount):
 
 class Binomial(Likelihood):
     """Successes among ``trials`` with log odds ``f``; trials are a number, or the name of an entry of the context."""
+
+    bell_shaped = True
 
     def __init__(self, trials: float | str = "trials"):
         check_amount_given("Binomial", "trials", trials)
@@ -138,6 +144,8 @@ def _negative_binomial(f, context, dispersion, *, exposure: Amount):
 class NegativeBinomial(Likelihood):
     """Counts with mean ``m = exposure · exp(f)`` and variance ``m + m² / dispersion``: more spread than Poisson."""
 
+    bell_shaped = True
+
     def __init__(self, dispersion: Slot, exposure: Amount = None):
         _positive("NegativeBinomial", dispersion=dispersion)
         if exposure is not None:
@@ -159,6 +167,8 @@ def _log_normal(f, context, noise):
 class LogNormal(Likelihood):
     """``log y ~ N(f, noise²)``: positive data with a relative error."""
 
+    bell_shaped = True
+
     def __init__(self, noise: Slot):
         _positive("LogNormal", noise=noise)
         super().__init__(_log_normal, pointwise=True, noise=noise)
@@ -173,6 +183,8 @@ def _gamma(f, context, shape):
 
 class Gamma(Likelihood):
     """Positive data with mean ``exp(f)`` and relative variance ``1 / shape``: waiting times, amounts of rain."""
+
+    bell_shaped = True
 
     def __init__(self, shape: Slot):
         _positive("Gamma", shape=shape)
@@ -189,6 +201,8 @@ def _beta(f, context, precision):
 
 class Beta(Likelihood):
     """Shares between 0 and 1 with mean ``sigmoid(f)``, the closer to it the larger the ``precision``."""
+
+    bell_shaped = True
 
     def __init__(self, precision: Slot):
         _positive("Beta", precision=precision)
@@ -223,6 +237,8 @@ def _ordinal(f, context, *, cutpoints: tuple[float, ...]):
 
 class Ordinal(Likelihood):
     """Ordered categories ``0, 1, …``: a logistic variable around ``f``, cut at increasing numbers."""
+
+    bell_shaped = True
 
     def __init__(self, cutpoints: Sequence[float]):
         cuts = known_numbers(cutpoints, "Ordinal: cutpoints")

@@ -34,9 +34,12 @@ class Likelihood(eqx.Module):
     Attributes:
         in_units_of_data: whether ``f`` is in the units of ``y``, so that a figure may show one beside the other; it is
             not where ``f`` is a log rate or log odds, and not known of a function of one's own.
+        bell_shaped: whether a Gaussian of ``f[i]`` times the density of a datum always has one peak and no cliff, so
+            that a filter finds its moments with few evaluations; not known of a function of one's own.
     """
 
     in_units_of_data: ClassVar[bool] = False
+    bell_shaped: ClassVar[bool] = False
     function: Callable[..., dist.Distribution] = eqx.field(static=True)
     priors: dict[str, Slot]
     pointwise: bool = eqx.field(static=True)
