@@ -134,3 +134,48 @@ def test_arguments_that_no_likelihood_takes_are_named(make, message):
 def test_amounts_that_make_no_sense_are_named(likelihood, context, message):
     with pytest.raises(seqgp.DataError, match=f"^{message}"):
         likelihood.check_data(np.array([1.0, 2.0]), context)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "known"),
+    [
+        (seqgp.Gaussian(0.3, errors="a"), True),
+        (seqgp.Gaussian(0.3, errors="a", combine="squares", trend=0.1), True),
+        (seqgp.Poisson("a"), True),
+        (seqgp.NegativeBinomial(2.0, "a"), True),
+        (seqgp.Binomial("a"), True),
+        (seqgp.Censored(0.3, limit="a"), False),
+    ],
+)
+def test_nothing_is_asked_of_an_amount_beside_a_missing_datum(likelihood, known):
+    """Whatever stands there, the log density of the rest and its slope are the same."""
+    y, level = np.array([1.0, np.nan, 2.0]), jnp.array([0.1, 0.2, 0.3])
+    filled, missing = np.array([1.0, 1.0, 2.0]), np.isnan(y)
+    found = []
+    for unknown in (2.0, np.nan, *((0.0, -3.0) if known else ())):
+        context = {"a": np.array([3.0, unknown, 2.0])}
+        likelihood.check_data(y, context)
+        seen = likelihood.context_at(1.5, context)
+
+        def log_prob(f, seen=seen):
+            return likelihood.log_prob(f, filled, missing, seen, {"noise": 0.3, "trend": 0.1, "dispersion": 2.0})
+
+        with jax.numpy_dtype_promotion("standard"):
+            found.append(np.append(log_prob(level), jax.grad(log_prob)(level)))
+    np.testing.assert_array_equal(found, np.broadcast_to(found[0], (len(found), 4)))
+    assert np.isfinite(found[0]).all()
+    with pytest.raises(seqgp.DataError, match=r"numbers, got nan among them \(first at index 1\); where nothing"):
+        likelihood.check_context(np.ones(3, bool), {"a": np.array([3.0, np.nan, 2.0])})
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: seqgp.Binomial(-3), "Binomial: trials = -3 is not positive and finite"),
+        (lambda: seqgp.Poisson(0.0), "Poisson: exposure = 0.0 is not positive and finite"),
+        (lambda: seqgp.Censored(0.1, limit=np.nan), "Censored: limit = nan is not finite"),
+    ],
+)
+def test_numbers_that_are_no_amounts_are_named(make, message):
+    with pytest.raises(seqgp.ModelError, match=f"^{message}$"):
+        make()
