@@ -82,6 +82,12 @@ def test_the_intensity_is_recovered_whatever_the_cells():
     ("make", "message"),
     [
         (lambda: seqgp.LogGaussianCox([(1.0, 0.0)]), r"domain \(1, 0\): the lower end is not below the upper"),
+        (
+            lambda: seqgp.LogGaussianCox([("a", "b")]),
+            r"domain = \[\('a', 'b'\)\]: expected .* a pair of numbers for each",
+        ),
+        (lambda: seqgp.LogGaussianCox(None), "domain = None: expected"),
+        (lambda: seqgp.LogGaussianCox([(0, 1)], True), "bins = True: expected one positive whole number"),
         (lambda: seqgp.LogGaussianCox([(0, 1)], 0), "bins = 0: expected one positive whole number"),
         (lambda: seqgp.LogGaussianCox([(0, 1)], (2, 2)), "one for each of the 1 sides of the domain"),
         (lambda: COX.snapshots([0.0, 1.0], [0.5], [[5.0, 0.0]]), r"1 of 1 events are outside the domain \(0, 2\)"),

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 
 from seqgp.models.errors import DataError, ModelError
 from seqgp.models.families import Poisson
+from seqgp.models.given import is_whole
 from seqgp.models.snapshot import Snapshot
 
 
@@ -40,18 +41,22 @@ class LogGaussianCox(Poisson):
 
     def __init__(self, domain: Sequence[tuple[float, float]] = (), bins: int | Sequence[int] = 1):
         super().__init__("exposure")
-        if not all(np.shape(side) == (2,) for side in domain):
-            raise ModelError(f"LogGaussianCox: domain = {domain!r}: expected [(low, high), …], a pair for each side")
-        self.domain = tuple((float(low), float(high)) for low, high in domain)
-        self.bins = (bins,) * len(self.domain) if isinstance(bins, int) else tuple(bins)
+        try:
+            self.domain = tuple((float(low), float(high)) for low, high in domain)
+        except (TypeError, ValueError):
+            raise ModelError(
+                f"LogGaussianCox: domain = {domain!r}: expected [(low, high), …], a pair of numbers for each side"
+            ) from None
         for low, high in self.domain:
             if not -np.inf < low < high < np.inf:
                 raise ModelError(f"LogGaussianCox: domain ({low:g}, {high:g}): the lower end is not below the upper")
-        if len(self.bins) != len(self.domain) or not all(isinstance(n, int) and n > 0 for n in self.bins):
+        counts: Any = (bins,) * len(self.domain) if np.ndim(bins) == 0 else bins
+        if len(counts) != len(self.domain) or not all(is_whole(n) for n in counts):
             raise ModelError(
                 f"LogGaussianCox: bins = {bins!r}: expected one positive whole number, or one for each of the "
                 f"{len(self.domain)} sides of the domain"
             )
+        self.bins = tuple(int(n) for n in counts)
 
     @property
     def cells(self) -> Float[np.ndarray, "n D"]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -20,8 +20,9 @@ from jaxtyping import Array, Float
 
 from seqgp.linalg.types import ArrayLike
 from seqgp.models.errors import DataError, ModelError
-from seqgp.models.priors import FromDistribution, Prior, Slot, as_entry, as_slot, is_number
-from seqgp.models.snapshot import Snapshot
+from seqgp.models.given import is_number, is_whole
+from seqgp.models.priors import FromDistribution, Prior, Slot, as_entry, as_slot
+from seqgp.models.snapshot import Snapshot, as_floats
 
 
 class Mean(eqx.Module):
@@ -71,9 +72,9 @@ class Mean(eqx.Module):
         if not self.covariates or not isinstance(slots["mean"], Prior):
             return
         design = np.concatenate([self.design(one.t, one.x, one.context) for one in snapshots])
-        for name, column in list(zip(self.names, design.T))[1:]:
-            known = isinstance(slots.get(name), float)
-            if column[0] != 0 and (column == column[0]).all() and not known:
+        for name, entry, column in list(zip(self.names, self._entries(), design.T))[1:]:
+            inferred = isinstance(entry, Prior)
+            if column[0] != 0 and (column == column[0]).all() and inferred:
                 raise DataError(
                     f"covariate {name.removeprefix('mean.')!r} is {column[0]:g} at all {len(column)} data: its weight "
                     "cannot be told from the intercept; leave it out, or give intercept=0.0"
@@ -81,10 +82,14 @@ class Mean(eqx.Module):
 
     def gaussian(self) -> list[tuple[float, float] | None]:
         """For each column the mean and sd of its coefficient's prior where that is Gaussian, otherwise ``None``."""
-        entries: list[Any] = []
+        return [_normal_moments(entry) for entry in self._entries()]
+
+    def _entries(self) -> list[float | Prior]:
+        """The coefficient of each column: a number, or a prior."""
+        found: list[float | Prior] = []
         for slot in self.slots().values():
-            entries += slot if isinstance(slot, tuple) else (slot,)
-        return [_normal_moments(entry) for entry in entries]
+            found += slot if isinstance(slot, tuple) else (slot,)
+        return found
 
 
 def _normal_moments(entry: float | Prior) -> tuple[float, float] | None:
@@ -131,13 +136,17 @@ class Feature(eqx.Module):
         self.name = getattr(function, "__name__", "") if name is None else name
         if not str(self.name).isidentifier():
             raise ModelError(f"Feature: give it a name: seqgp.Feature(function, name='slope'), got {self.name!r}")
-        if width < 1:
-            raise ModelError(f"Feature {self.name}: width = {width} is not a number of columns")
+        if not is_whole(width):
+            raise ModelError(f"Feature {self.name}: width = {width!r} is not a number of columns")
         self.width = int(width)
 
     def columns(self, t: float, x: np.ndarray, context: Any) -> np.ndarray:
         """The columns at inputs."""
-        values = np.asarray(self.function(t, x), dtype=float)
+        try:
+            found = self.function(t, x)
+        except Exception as error:  # whatever a function of one's own may raise
+            raise DataError(f"feature {self.name!r} failed at t = {t:g} ({type(error).__name__}: {error})") from error
+        values = as_floats(found, f"what feature {self.name!r} returned at t = {t:g}")
         if values.shape == (len(x),):
             values = values[:, None]
         if values.shape != (len(x), self.width):
@@ -162,10 +171,7 @@ class FromContext(eqx.Module):
                 f"covariate {self.name!r} is missing at t = {t:g}: the context has {has}; give "
                 f"context={{{self.name!r}: …}}, one value for each row of x"
             )
-        try:
-            values = np.asarray(context[self.name], dtype=float)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"covariate {self.name!r} at t = {t:g} is not an array of numbers ({error})") from error
+        values = as_floats(context[self.name], f"covariate {self.name!r} at t = {t:g}")
         if values.shape not in ((), (len(x),)):
             raise DataError(
                 f"covariate {self.name!r} has shape {values.shape} at t = {t:g}, expected ({len(x)},), one value for "
@@ -184,9 +190,9 @@ def harmonics(period: float, order: int = 1, name: str = "season") -> Feature:
     """
     if not (is_number(period) and 0 < period < np.inf):
         raise ModelError(f"harmonics: period = {period} is not positive and finite")
-    if isinstance(order, bool) or not isinstance(order, int) or order < 1:
+    if not is_whole(order):
         raise ModelError(f"harmonics: order = {order!r} is not a whole number >= 1")
-    return Feature(functools.partial(_waves, period=float(period), order=order), name, 2 * order)
+    return Feature(functools.partial(_waves, period=float(period), order=int(order)), name, 2 * int(order))
 
 
 def _waves(t: float, x: np.ndarray, period: float, order: int) -> np.ndarray:
@@ -209,6 +215,9 @@ class Linear(Mean):
     intercept: Slot
 
     def __init__(self, features: Sequence[Any], weights: Any, intercept: Slot = 0.0):
+        if isinstance(features, str) or not isinstance(features, Iterable):
+            got = repr(features) if isinstance(features, str) else type(features).__name__
+            raise ModelError(f"Linear: features = {got}: expected a list of features, of one as well: ['elevation']")
         self.features = tuple(_as_feature(feature) for feature in features)
         names = [feature.name for feature in self.features]
         if not names:

@@ -7,7 +7,6 @@ of a Gaussian, all parameters together are one Gaussian vector ``z``, and slices
 from __future__ import annotations
 
 import abc
-import numbers
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +20,9 @@ from numpyro.distributions.transforms import biject_to
 from scipy.special import expit, log_ndtr, ndtr
 
 from seqgp.models.errors import ModelError
+from seqgp.models.given import is_number
 
 REACH = 8.0  # standard deviations of ``z`` that count: a normal variable is beyond with probability 1e-15
-
-
-def is_number(value: Any) -> bool:
-    """Whether it is one real number: of Python, NumPy or JAX."""
-    return isinstance(value, numbers.Real) or (isinstance(value, (np.ndarray, jax.Array)) and value.ndim == 0)
 
 
 class Prior(eqx.Module):
