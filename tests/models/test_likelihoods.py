@@ -108,7 +108,11 @@ def test_bad_likelihoods_are_named():
             r"Poisson: exposure = \[1.0, 2.0\]: expected a number, or the name",
         ),
         (lambda: seqgp.Censored(0.1, limit=None), "Censored: limit = None: expected a number, or the name"),
-        (lambda: seqgp.Ordinal(cutpoints=[seqgp.ScaledSigmoid(0, 1)]), "Ordinal: cutpoints must be numbers"),
+        (
+            lambda: seqgp.Ordinal([0.5, seqgp.ScaledSigmoid(0, 1)]),
+            r"Ordinal: cutpoints must be increasing numbers: \[0\] reaches 0.5, and \[1\] begins at .*e-06; take",
+        ),
+        (lambda: seqgp.Ordinal([1.0, 1.0]), "Ordinal: cutpoints must be increasing"),
         (lambda: seqgp.Ordinal(cutpoints="ab"), "Ordinal: cutpoints: expected a number"),
     ],
 )
@@ -179,3 +183,16 @@ def test_nothing_is_asked_of_an_amount_beside_a_missing_datum(likelihood, known)
 def test_numbers_that_are_no_amounts_are_named(make, message):
     with pytest.raises(seqgp.ModelError, match=f"^{message}$"):
         make()
+
+
+def test_cutpoints_may_be_inferred():
+    """Of the model's parameters they are a vector, and the density is that of the numbers that they have."""
+    between = seqgp.Ordinal([-1.0, seqgp.ScaledSigmoid(-1, 1), dist.LogNormal(1.0, 0.05)])
+    model = seqgp.Model(seqgp.Separable(seqgp.Matern12(1.0), seqgp.Matern12(1.0)), between)
+    assert model.names == ["cutpoints[1]", "cutpoints[2]"]
+    cuts = model.parameters(np.array([0.4, -0.7]))["cutpoints"]
+    expected = [-1.0, -1 + 2 / (1 + np.exp(-0.4)), np.exp(1.0 - 0.05 * 0.7)]
+    np.testing.assert_allclose(cuts, expected, rtol=1e-9)
+    edges, y = np.array([-np.inf, *expected, np.inf]), np.array([0, 3, 1, 2])
+    shares = stats.logistic.cdf(edges[y + 1] - F) - stats.logistic.cdf(edges[y] - F)
+    np.testing.assert_allclose(log_prob(between, y, cutpoints=cuts), np.log(shares).sum(), rtol=1e-9)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import jax
@@ -16,7 +17,7 @@ from jax.scipy.stats import norm
 from seqgp.models.amounts import Amount, Needed, amount_of, check_amount_given, positive_parameter
 from seqgp.models.errors import DataError, ModelError
 from seqgp.models.likelihoods import Likelihood
-from seqgp.models.priors import Slot, as_slot, known_numbers
+from seqgp.models.priors import Prior, Slot, as_slot
 
 
 def _positive(who: str, **slots: Slot) -> None:
@@ -229,21 +230,31 @@ class OrderedCategories(dist.OrderedLogistic):
         return probabilities @ jnp.arange(probabilities.shape[-1], dtype=probabilities.dtype) ** power
 
 
-def _ordinal(f, context, *, cutpoints: tuple[float, ...]):
-    return OrderedCategories(f, jnp.broadcast_to(jnp.asarray(cutpoints), (*f.shape, len(cutpoints))))
+def _ordinal(f, context, cutpoints):
+    return OrderedCategories(f, jnp.broadcast_to(cutpoints, (*f.shape, cutpoints.shape[0])))
 
 
 class Ordinal(Likelihood):
-    """Ordered categories ``0, 1, …``: a logistic variable around ``f``, cut at increasing numbers."""
+    """Ordered categories ``0, 1, …``: a logistic variable around ``f``, cut at increasing numbers.
 
-    def __init__(self, cutpoints: Sequence[float]):
-        cuts = known_numbers(cutpoints, "Ordinal: cutpoints")
-        if list(cuts) != sorted(set(cuts)):
-            raise ModelError(f"Ordinal: cutpoints = {list(cuts)} must be increasing numbers, at least one")
-        super().__init__(functools.partial(_ordinal, cutpoints=cuts), pointwise=True)
+    Mean and scale of the latent move and stretch all cutpoints: where both are inferred, two of these should be known.
+
+    Args:
+        cutpoints: numbers, or priors each of which lies above the one before, ``[-1.0, ScaledSigmoid(-1, 1), 1.0]``.
+    """
+
+    def __init__(self, cutpoints: Slot):
+        given = as_slot(cutpoints, "Ordinal: cutpoints")
+        cuts = given if isinstance(given, tuple) else (given,)
+        ends = [cut.ends() if isinstance(cut, Prior) else (cut, cut) for cut in cuts]
+        for i, ((_, high), (low, _)) in enumerate(itertools.pairwise(ends)):
+            if not high < low:
+                what = f"[{i}] reaches {high:.3g}, and [{i + 1}] begins at {low:.3g}; take priors that do not overlap"
+                raise ModelError(f"Ordinal: cutpoints must be increasing numbers: {what}")
+        super().__init__(_ordinal, pointwise=True, cutpoints=cuts)
 
     def check_data(self, y, context):  # noqa: D102
-        last = len(self.function.keywords["cutpoints"])  # pyright: ignore[reportFunctionMemberAccess]
+        last = len(self.priors["cutpoints"])
         _complain("Ordinal", y, (y < 0) | (y > last) | (y != np.floor(y)), f"no category of 0, 1, …, {last}")
 
 
