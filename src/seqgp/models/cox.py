@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from seqgp.models.errors import DataError, ModelError
 from seqgp.models.families import Poisson
 from seqgp.models.given import is_whole
-from seqgp.models.snapshot import Snapshot
+from seqgp.models.snapshot import Snapshot, as_floats
 
 
 class Intensity(NamedTuple):
@@ -85,7 +85,7 @@ class LogGaussianCox(Poisson):
             times: when the events were, ``(events,)``.
             places: where they were, ``(events, D)``; left out for events in time alone.
         """
-        edges, times = np.asarray(edges, float), np.asarray(times, float)
+        edges, times = as_floats(edges, "LogGaussianCox: edges"), as_floats(times, "LogGaussianCox: times")
         if edges.ndim != 1 or len(edges) < 2 or not np.isfinite(edges).all() or not (np.diff(edges) > 0).all():
             raise DataError("LogGaussianCox: edges must be increasing numbers, at least two: the ends of the intervals")
         if times.ndim != 1:
@@ -101,7 +101,9 @@ class LogGaussianCox(Poisson):
 
     def intensity(self, levels: Float[Any, "draws n"], probability: float = 0.95) -> Intensity:
         """Events per unit of area and time with a band, from draws of the level: a state's, or a prediction's ``f``."""
-        drawn = np.exp(np.asarray(levels))
+        drawn = np.exp(as_floats(levels, "LogGaussianCox: levels (a state's latent, or a prediction's f)"))
+        if not 0 < probability < 1:
+            raise DataError(f"LogGaussianCox: probability = {probability} is not between 0 and 1")
         low, high = np.quantile(drawn, [(1 - probability) / 2, (1 + probability) / 2], axis=0)
         return Intensity(drawn.mean(axis=0), low, high)
 
@@ -112,7 +114,9 @@ class LogGaussianCox(Poisson):
         """The number of each event's cell; the upper ends of the domain belong to its last cells."""
         if places is None and not self.domain:
             return np.zeros(events, int)
-        places, wanted = np.asarray(places, float), (events, len(self.domain))
+        if places is None:
+            raise DataError("LogGaussianCox: places is missing: give where the events were, a row an event")
+        places, wanted = as_floats(places, "LogGaussianCox: places"), (events, len(self.domain))
         if places.shape != wanted:
             raise DataError(f"LogGaussianCox: places has shape {places.shape}, expected {wanted}: a row an event")
         number = np.zeros(events, int)
