@@ -47,6 +47,8 @@ from .models.families import NegativeBinomial as NegativeBinomial
 from .models.families import Ordinal as Ordinal
 from .models.families import Poisson as Poisson
 from .models.families import StudentT as StudentT
+from .models.features import Feature as Feature
+from .models.features import harmonics as harmonics
 from .models.gaussian import Gaussian as Gaussian
 from .models.kernels import Constant as Constant
 from .models.kernels import Coregionalised as Coregionalised
@@ -65,9 +67,7 @@ from .models.kernels import SeparableSum as SeparableSum
 from .models.kernels import SquaredExponential as SquaredExponential
 from .models.kernels import WhiteNoise as WhiteNoise
 from .models.likelihoods import Likelihood as Likelihood
-from .models.means import Feature as Feature
 from .models.means import Linear as Linear
-from .models.means import harmonics as harmonics
 from .models.model import Model as Model
 from .models.priors import ScaledSigmoid as ScaledSigmoid
 from .models.priors import inverse_softplus as inverse_softplus

@@ -78,3 +78,26 @@ def test_a_covariate_that_does_not_vary_or_is_no_number_is_named(seqgp_, folder)
     assert code == 2
     assert "height_m" in err or "elevation" in err
     assert not (folder / "run").exists()
+
+
+EXPOSED = CONFIG.replace('elevation = "height_m"', 'hours = "open"').replace(
+    "likelihood = { noise = 0.1 }", 'likelihood = { family = "Poisson", exposure = "hours" }'
+)
+EXPOSED = "\n".join(line for line in EXPOSED.splitlines() if not line.startswith("mean = "))
+
+
+def test_a_row_without_a_value_needs_no_exposure(seqgp_, tmp_path):
+    """A counter that was closed has neither count nor hours; a count without hours is named by its row."""
+    (tmp_path / "config.toml").write_text(EXPOSED)
+    rows = "t,x,open,y\n0,0,2,3\n0,1,1,0\n1,0,,\n1,1,1.5,2\n2,0,2,4\n2,1,1,1\n"
+    (tmp_path / "table.csv").write_text(rows)
+    code, _, err = seqgp_("fit", tmp_path / "config.toml")
+    assert code == 0, err
+    assert "not forecast" not in err
+    code, _, err = seqgp_("report", tmp_path / "run", "-o", tmp_path / "report.html")
+    assert code == 0, err
+    (tmp_path / "table.csv").write_text(rows.replace("1,1,1.5,2", "1,1,,2"))
+    code, _, err = seqgp_("fit", tmp_path / "config.toml")
+    assert code == 2
+    said = " ".join(err.split())
+    assert "row 5, column 'open': the number is missing; every row needs one that has a value" in said

@@ -1,11 +1,13 @@
 """The posterior on a grid is what ``predict`` draws there."""
 
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 
 import seqgp
 from runs import key, model, sampler, snapshots
-from seqgp.io.lattice import surface_of
+from seqgp.io.lattice import surface_of, surfaces_of, unknown_between
 
 
 def test_it_is_the_posterior_at_these_points():
@@ -18,3 +20,21 @@ def test_it_is_the_posterior_at_these_points():
     assert surface.mean.shape == (5, 5)
     assert np.all(np.abs(surface.mean - mean) < 6 * sd / 10)
     assert np.all(np.abs(np.log(surface.sd / sd)) < 0.5)
+
+
+def test_there_is_none_where_the_model_says_nothing_between_the_locations():
+    """Half an output is none, and nobody knows covariates between stations; functions of place are known anywhere."""
+    x = np.array([[0.0, 0.1], [1.0, 0.9]])
+    between = seqgp.Separable(seqgp.Matern12(1.0), seqgp.Coregionalised(2, kernel=seqgp.Matern12(1.0)))
+    outputs = seqgp.Model(between, seqgp.Gaussian(0.1))
+    assert unknown_between(outputs, x) == "its kernel takes no inputs between theirs"
+    assert unknown_between(outputs, x[:1]) == ""
+    run = SimpleNamespace(store=None, model=outputs, snapshot=seqgp.Snapshot(0.0, x, [1.0, 2.0]), state=None)
+    assert surfaces_of(run, [0], 5) == {}
+
+    def with_features(*features):
+        return seqgp.Model(model().kernel, seqgp.Gaussian(0.1), seqgp.Linear(features, weights=1.0))
+
+    assert "covariates of its mean (height, wind) are known at" in unknown_between(with_features("height", "wind"), x)
+    eastward = seqgp.Feature(lambda t, x: x[:, 0], name="eastward")
+    assert unknown_between(with_features(eastward, seqgp.harmonics(1.0)), x) == ""

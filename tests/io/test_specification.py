@@ -40,6 +40,7 @@ LIKELIHOODS = {
     "Gamma": seqgp.Gamma(PRIOR),
     "Beta": seqgp.Beta(PRIOR),
     "Ordinal": seqgp.Ordinal([-1.0, 0.5, 2.0]),
+    "cutpoints": seqgp.Ordinal([-1.0, seqgp.ScaledSigmoid(-1, 1), dist.LogNormal(1.0, 0.05)]),
     "Censored": seqgp.Censored(PRIOR, limit="limit"),
     "limit": seqgp.Censored(PRIOR, limit=0.1),
     "LogGaussianCox": seqgp.LogGaussianCox([(0.0, 1.0), (-1.0, 2.0)], (3, 4)),

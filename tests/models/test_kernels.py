@@ -94,6 +94,13 @@ def test_separable_names_its_parameters():
     }
 
 
+TERM = seqgp.Separable(time=seqgp.Matern32(1.0), space=seqgp.Matern32(1.0))
+
+
+def test_terms_add_in_any_way():
+    assert sum([TERM, TERM, TERM]) == TERM + TERM + TERM
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -116,6 +123,9 @@ def test_separable_names_its_parameters():
         (lambda: seqgp.Product([]), "a list of stationary kernels"),
         (lambda: seqgp.Product([seqgp.Matern12([1.0, 2.0])]), "factor 0 has several lengthscales"),
         (lambda: seqgp.Covariance(3), "expected a function of two points, got int"),
+        (lambda: 2.0 * TERM, "Separable and float do not multiply"),
+        (lambda: TERM * TERM, "Separable and Separable do not multiply"),
+        (lambda: 1.0 + TERM, r"Separable \+ float: expected another seqgp.Separable"),
     ],
 )
 def test_bad_kernels_are_named(make, message):

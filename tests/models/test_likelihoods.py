@@ -108,7 +108,11 @@ def test_bad_likelihoods_are_named():
             r"Poisson: exposure = \[1.0, 2.0\]: expected a number, or the name",
         ),
         (lambda: seqgp.Censored(0.1, limit=None), "Censored: limit = None: expected a number, or the name"),
-        (lambda: seqgp.Ordinal(cutpoints=[seqgp.ScaledSigmoid(0, 1)]), "Ordinal: cutpoints must be numbers"),
+        (
+            lambda: seqgp.Ordinal([0.5, seqgp.ScaledSigmoid(0, 1)]),
+            r"Ordinal: cutpoints must be increasing numbers: \[0\] reaches 0.5, and \[1\] begins at .*e-06; take",
+        ),
+        (lambda: seqgp.Ordinal([1.0, 1.0]), "Ordinal: cutpoints must be increasing"),
         (lambda: seqgp.Ordinal(cutpoints="ab"), "Ordinal: cutpoints: expected a number"),
     ],
 )
@@ -134,3 +138,61 @@ def test_arguments_that_no_likelihood_takes_are_named(make, message):
 def test_amounts_that_make_no_sense_are_named(likelihood, context, message):
     with pytest.raises(seqgp.DataError, match=f"^{message}"):
         likelihood.check_data(np.array([1.0, 2.0]), context)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "known"),
+    [
+        (seqgp.Gaussian(0.3, errors="a"), True),
+        (seqgp.Gaussian(0.3, errors="a", combine="squares", trend=0.1), True),
+        (seqgp.Poisson("a"), True),
+        (seqgp.NegativeBinomial(2.0, "a"), True),
+        (seqgp.Binomial("a"), True),
+        (seqgp.Censored(0.3, limit="a"), False),
+    ],
+)
+def test_nothing_is_asked_of_an_amount_beside_a_missing_datum(likelihood, known):
+    """Whatever stands there, the log density of the rest and its slope are the same."""
+    y, level = np.array([1.0, np.nan, 2.0]), jnp.array([0.1, 0.2, 0.3])
+    filled, missing = np.array([1.0, 1.0, 2.0]), np.isnan(y)
+    found = []
+    for unknown in (2.0, np.nan, *((0.0, -3.0) if known else ())):
+        context = {"a": np.array([3.0, unknown, 2.0])}
+        likelihood.check_data(y, context)
+        seen = likelihood.context_at(1.5, context)
+
+        def log_prob(f, seen=seen):
+            return likelihood.log_prob(f, filled, missing, seen, {"noise": 0.3, "trend": 0.1, "dispersion": 2.0})
+
+        with jax.numpy_dtype_promotion("standard"):
+            found.append(np.append(log_prob(level), jax.grad(log_prob)(level)))
+    np.testing.assert_array_equal(found, np.broadcast_to(found[0], (len(found), 4)))
+    assert np.isfinite(found[0]).all()
+    with pytest.raises(seqgp.DataError, match=r"numbers, got nan among them \(first at index 1\); where nothing"):
+        likelihood.check_context(np.ones(3, bool), {"a": np.array([3.0, np.nan, 2.0])})
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: seqgp.Binomial(-3), "Binomial: trials = -3 is not positive and finite"),
+        (lambda: seqgp.Poisson(0.0), "Poisson: exposure = 0.0 is not positive and finite"),
+        (lambda: seqgp.Censored(0.1, limit=np.nan), "Censored: limit = nan is not finite"),
+    ],
+)
+def test_numbers_that_are_no_amounts_are_named(make, message):
+    with pytest.raises(seqgp.ModelError, match=f"^{message}$"):
+        make()
+
+
+def test_cutpoints_may_be_inferred():
+    """Of the model's parameters they are a vector, and the density is that of the numbers that they have."""
+    between = seqgp.Ordinal([-1.0, seqgp.ScaledSigmoid(-1, 1), dist.LogNormal(1.0, 0.05)])
+    model = seqgp.Model(seqgp.Separable(seqgp.Matern12(1.0), seqgp.Matern12(1.0)), between)
+    assert model.names == ["cutpoints[1]", "cutpoints[2]"]
+    cuts = model.parameters(np.array([0.4, -0.7]))["cutpoints"]
+    expected = [-1.0, -1 + 2 / (1 + np.exp(-0.4)), np.exp(1.0 - 0.05 * 0.7)]
+    np.testing.assert_allclose(cuts, expected, rtol=1e-9)
+    edges, y = np.array([-np.inf, *expected, np.inf]), np.array([0, 3, 1, 2])
+    shares = stats.logistic.cdf(edges[y + 1] - F) - stats.logistic.cdf(edges[y] - F)
+    np.testing.assert_allclose(log_prob(between, y, cutpoints=cuts), np.log(shares).sum(), rtol=1e-9)

@@ -108,6 +108,8 @@ def test_a_covariate_that_does_not_vary_is_refused_beside_an_intercept():
     ):  # fmt: skip
         fine.mean_function.check_varying(data(days))
     seqgp.Model(kernel, seqgp.Gaussian(0.3), NORMAL).mean_function.check_varying(data([3.0, 3.0]))
+    known_season = seqgp.Linear([seqgp.harmonics(1.0)], weights=[[0.5, 0.5]], intercept=NORMAL)
+    known_season.check_varying(data([3.0, 3.0]))
 
 
 def test_a_function_of_the_wrong_width_is_named():
@@ -117,9 +119,24 @@ def test_a_function_of_the_wrong_width_is_named():
 
 
 @pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda t, x: x[:, 7], r"feature 'own' failed at t = 3 \(IndexError: index 7 is out of bounds"),
+        (lambda t, x: ["a"] * len(x), "what feature 'own' returned at t = 3 is not an array of numbers"),
+        (lambda t, x: x[:, 0] + 1j, "what feature 'own' returned at t = 3 .* of complex ones"),
+    ],
+)
+def test_a_function_that_fails_or_returns_no_numbers_is_named(function, message):
+    with pytest.raises(seqgp.DataError, match=message):
+        seqgp.Linear([seqgp.Feature(function, name="own")], weights=1.0).design(3.0, X, None)
+
+
+@pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: seqgp.Linear([], weights=1.0), "features is empty"),
+        (lambda: seqgp.Linear("elevation", weights=1.0), "features = 'elevation': expected a list of features"),
+        (lambda: seqgp.Linear(seqgp.harmonics(1.0), weights=1.0), "features = Feature: expected a list of features"),
         (lambda: seqgp.Linear(["a", "a"], weights=1.0), "two features are called 'a'"),
         (lambda: seqgp.Linear(["a"], weights={"b": 1.0}), "'a' has no weight|'b' is no feature|features are a"),
         (lambda: seqgp.Linear(["a"], weights=[1.0, 2.0]), "2 weights for 1 features"),
@@ -133,3 +150,10 @@ def test_a_function_of_the_wrong_width_is_named():
 def test_bad_means_are_named(make, message):
     with pytest.raises(seqgp.ModelError, match=message):
         make()
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers():
+    assert seqgp.harmonics(1.0, np.int64(2)).width == 4
+    assert seqgp.LogGaussianCox([(0, 1), (0, 2)], np.array([4, 2])).bins == (4, 2)
+    assert seqgp.LogGaussianCox([(0, 1)], np.int64(4)).bins == (4,)
+    assert seqgp.Coregionalised(np.int64(2), np.int64(1)) == seqgp.Coregionalised(2)

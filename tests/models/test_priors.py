@@ -117,5 +117,5 @@ def test_bad_priors_are_named(make, message):
     ],
     ids=lambda prior: type(getattr(prior, "distribution", prior)).__name__,
 )
-def test_the_smallest_value_is_that_of_the_transform(prior):
-    np.testing.assert_allclose(prior.least(), Prior.least(prior), rtol=1e-9)
+def test_the_smallest_and_the_largest_value_are_those_of_the_transform(prior):
+    np.testing.assert_allclose(prior.ends(), Prior.ends(prior), rtol=1e-9)

@@ -1,9 +1,12 @@
 """What a report says of a run: remarks added up, and all is well only where a check would have found it if not."""
 
+from types import SimpleNamespace
+
 import numpy as np
 
+import seqgp
 from seqgp.plots.checks import Check
-from seqgp.report.sentences import about_forecasts, about_sampling, verdict
+from seqgp.report.sentences import about_forecasts, about_latent, about_sampling, verdict
 from seqgp.samplers.info import Info
 from seqgp.samplers.remarks import Remark
 
@@ -54,3 +57,14 @@ def test_nor_where_anything_was_remarked_upon():
     sentences = about_forecasts(bad)
     assert any(not sentence.good for sentence in sentences)
     assert verdict([info(1, effective=100.0)], bad, sentences) == []
+
+
+def test_a_map_that_is_not_drawn_says_why():
+    step = SimpleNamespace(x=np.array([[0.0, 0.0], [1.0, 1.0]]), t=0.0)
+    history = SimpleNamespace(steps=[step])
+    kernel = seqgp.Separable(seqgp.Matern12(1.0), seqgp.Matern12(1.0))
+    of_height = seqgp.Model(kernel, seqgp.Gaussian(0.1), seqgp.Linear(["height"], weights=1.0))
+    said = about_latent(history, False, of_height)
+    assert "no map of the model between them: covariates of its mean (height) are known at the locations alone." in said
+    assert "report(…, model=…)" in about_latent(history, False, None)
+    assert "no map" not in about_latent(history, True, seqgp.Model(kernel, seqgp.Gaussian(0.1)))

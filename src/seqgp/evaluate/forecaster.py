@@ -40,8 +40,8 @@ class Forecaster:
         """The scores of the snapshot, and a remark where recent ones are not calibrated."""
         if np.isnan(snapshot.y).all():
             return {}, ()
-        x, y, context = _padded(self._model, snapshot)
         try:
+            x, y, context = _padded(self._model, snapshot)
             prediction = predict(key, self._model, state.thinned(DRAWS), x, t=snapshot.t, context=context)
             scores = prequential(np.asarray(prediction.y), y, float(prediction.log_score(y)))
         except NotImplementedError:
@@ -55,9 +55,10 @@ class Forecaster:
 
 def _padded(model: Model, snapshot: Snapshot) -> tuple[np.ndarray, np.ndarray, Any]:
     """Inputs and (missing) data added so that snapshots of changing size share one compilation."""
-    n = len(snapshot.x)
+    model.likelihood.check_context(~np.isnan(snapshot.y), snapshot.context)
+    n, context = len(snapshot.x), model.likelihood.context_at(snapshot.t, snapshot.context)
     size = padded_size(model.likelihood.pointwise, n, 0)
     if size == n:
-        return snapshot.x, snapshot.y, snapshot.context
-    context = jax.tree.map(lambda leaf: pad_rows(leaf, n, size), snapshot.context)
+        return snapshot.x, snapshot.y, context
+    context = jax.tree.map(lambda leaf: pad_rows(leaf, n, size), context)
     return pad_rows(snapshot.x, n, size), np.append(snapshot.y, np.full(size - n, np.nan)), context

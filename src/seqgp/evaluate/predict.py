@@ -146,7 +146,7 @@ def predict(
     model.kernel.check_inputs(x)
     context = as_context(context)
     if model.likelihood.pointwise:
-        model.likelihood.check_data(np.full(len(x), np.nan), context)
+        model.likelihood.check_context(np.ones(len(x), bool), context)
     context = model.likelihood.context_at(time, context)
     key_latent, key_data = jax.random.split(key)
     predictive = state.predictive(model, x, time, context)

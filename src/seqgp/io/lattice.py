@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from seqgp.io.store import Store
-from seqgp.models.errors import DataError
+from seqgp.models.errors import SeqgpError
 from seqgp.models.model import Model
 from seqgp.samplers.protocol import State
 
@@ -76,16 +76,22 @@ def surfaces_of(
         snapshots = [step.snapshot for step in steps]
         states = {i: steps[i].state for i in numbers if steps[i].whole}
     x = np.concatenate([snapshot.x for snapshot in snapshots])
-    if x.shape[1] != 2 or not _mean_is_known_anywhere(model, snapshots[-1].t, x[:1]):
+    if x.shape[1] != 2 or unknown_between(model, x):
         return {}
     box = list(zip(x.min(axis=0).tolist(), x.max(axis=0).tolist()))
     return {i: surface_of(model, state, box, cells, draws) for i, state in states.items() if i in numbers}
 
 
-def _mean_is_known_anywhere(model: Model, t: float, x: np.ndarray) -> bool:
-    """Whether the mean needs no covariates, which nobody knows between the stations."""
+def unknown_between(model: Model, x: Float[np.ndarray, "n D"]) -> str:
+    """Why the latent is not known between the locations, in words; empty where it is."""
+    low, high = x.min(axis=0), x.max(axis=0)
+    between = (low + 0.37 * (high - low))[None, :]  # no place of its own, such as the middle of two outputs
     try:
-        model.mean_function.design(t, x, None)
-    except DataError:
-        return False
-    return True
+        model.kernel.check_inputs(between)
+    except SeqgpError:
+        return "its kernel takes no inputs between theirs"
+    if model.mean_function.from_context:
+        return (
+            f"covariates of its mean ({', '.join(model.mean_function.from_context)}) are known at the locations alone"
+        )
+    return ""

@@ -72,7 +72,9 @@ class LikelihoodSpec(Strict):
     shape: Entry | None = Field(None, description="Gamma: one over the relative variance")
     precision: Entry | None = Field(None, description="Beta: the larger, the nearer to the mean")
     link: Literal["logit", "probit"] | None = Field(None, description="Bernoulli: logit by default")
-    cutpoints: tuple[Number, ...] | None = Field(None, description="Ordinal: increasing numbers")
+    cutpoints: tuple[Entry, ...] | None = Field(
+        None, description="Ordinal: increasing numbers, or priors that do not overlap"
+    )
     limit: Known | None = Field(None, description="Censored: the detection limit, a number or a covariate")
     domain: tuple[tuple[Number, Number], ...] | None = Field(
         None, description="LogGaussianCox: the box whose cells the inputs are the centres of"

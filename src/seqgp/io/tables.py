@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Bool
 
 from seqgp.io.dates import UNITS, compact_dates, counted, holds_dates, parse_dates
 from seqgp.io.errors import TableError
@@ -83,7 +84,8 @@ def snapshots_from(path: str | Path, columns: Columns) -> list[Labelled]:
     times = _times(path, _column(frame, columns.time), columns)
     inputs = np.stack([_numbers(path, _column(frame, name), missing=False) for name in columns.inputs], axis=1)
     values = _numbers(path, _column(frame, columns.value), missing=True)
-    covariates = {name: _numbers(path, _column(frame, c), missing=False) for name, c in columns.covariates.items()}
+    unseen = np.isnan(values)  # nothing is asked of a covariate there, unless by the mean
+    covariates = {name: _numbers(path, _column(frame, c), missing=unseen) for name, c in columns.covariates.items()}
     labels = None if columns.location is None else [str(v) for v in frame[columns.location]]
     _check_order(path, times, _column(frame, columns.time))
     _check_duplicates(path, times, inputs)
@@ -125,7 +127,7 @@ def _rows(path: Path, first: int, last: int) -> str:
     return f"rows {row_in_file(path, first)} to {row_in_file(path, last)}"
 
 
-def _numbers(path: Path, column: Any, missing: bool) -> np.ndarray:
+def _numbers(path: Path, column: Any, missing: bool | Bool[np.ndarray, " n"]) -> np.ndarray:
     """A column as floats; where values may be missing, empty cells are NaN."""
     if column.dtype.kind in "bmMc":  # booleans, durations, dates, complex numbers
         raise TableError(f"{path}: column {column.name!r} holds {column.dtype}, expected numbers; convert it to them")
@@ -136,11 +138,12 @@ def _numbers(path: Path, column: Any, missing: bool) -> np.ndarray:
         row, value = row_in_file(path, index), column.iloc[index]
         hint = _decimal_hint(value)
         raise TableError(f"{path}: row {row}, column {column.name!r}: {value!r} is not a number{hint}")
-    bad = np.isinf(numbers) if missing else ~np.isfinite(numbers)
+    bad = np.isinf(numbers) | (np.isnan(numbers) & ~np.asarray(missing))
     if bad.any():
         index = int(np.argmax(bad))
         what = "is missing" if np.isnan(numbers[index]) else "is infinite"
-        hint = "; leave missing values empty" if missing else "; every row needs one"
+        hint = "; leave missing values empty" if missing is True else "; every row needs one"
+        hint += " that has a value" * (not isinstance(missing, bool))
         raise TableError(f"{path}: row {row_in_file(path, index)}, column {column.name!r}: the number {what}{hint}")
     return numbers
 

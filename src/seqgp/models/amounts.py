@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Bool
 
 from seqgp.models.errors import DataError, ModelError
 from seqgp.models.priors import Slot, check_positive
@@ -14,12 +15,22 @@ from seqgp.models.priors import Slot, check_positive
 Amount = float | str | None  # a number, the name of an entry of the context, or nothing
 
 
-def check_amount_given(who: str, what: str, amount: Any) -> None:
-    """Raise unless it is the name of an entry of the context, or a number."""
+class Needed(NamedTuple):
+    """An amount that a likelihood cannot do without."""
+
+    what: str  # trials, exposure, …
+    amount: float | str
+    positive: bool = True
+
+
+def check_amount_given(who: str, what: str, amount: Any, positive: bool = True) -> None:
+    """Raise unless it is the name of an entry of the context, or a number (that is positive)."""
     if isinstance(amount, bool) or not isinstance(amount, (str, numbers.Real)):
         raise ModelError(
             f"{who}: {what} = {amount!r}: expected a number, or the name of an entry of the context (one value a row)"
         )
+    if not isinstance(amount, str) and not _usable(float(amount), positive):
+        raise ModelError(f"{who}: {what} = {amount} is not {'positive and ' * positive}finite")
 
 
 def positive_parameter(slot: Slot, where: str) -> None:
@@ -34,8 +45,9 @@ def amount_of(amount: Amount, context: Any) -> Any:
     return context[amount] if isinstance(amount, str) else amount
 
 
-def check_amount(who: str, what: str, amount: Amount, y: np.ndarray, context: Any, positive: bool = True) -> None:
-    """Raise, by name, unless there is one number, or one for each datum, all finite (and positive)."""
+def check_amount(who: str, needed: Needed, wanted: Bool[np.ndarray, "*data"], context: Any) -> None:
+    """Raise, by name, unless there is one number, or one for each datum: finite (and positive) where it is wanted."""
+    what, amount, positive = needed
     if isinstance(amount, str) and (not isinstance(context, Mapping) or amount not in context):
         has = ", ".join(map(str, context)) if isinstance(context, Mapping) else "nothing"
         raise DataError(
@@ -47,9 +59,31 @@ def check_amount(who: str, what: str, amount: Amount, y: np.ndarray, context: An
         values = np.asarray(amount_of(amount, context), dtype=float)
     except (TypeError, ValueError) as error:
         raise DataError(f"{who}: {named} is not an array of numbers ({error})") from error
-    if values.shape not in ((), y.shape):
-        raise DataError(f"{who}: {named} has shape {values.shape}, expected {y.shape}, one value for each row of x")
-    bad = ~(np.isfinite(values) & ((values > 0) | (not positive)))
+    if values.shape not in ((), wanted.shape):
+        raise DataError(
+            f"{who}: {named} has shape {values.shape}, expected {wanted.shape}, one value for each row of x"
+        )
+    bad = ~_usable(values, positive) & wanted
     if bad.any():
-        kind = "positive numbers" if positive else "finite numbers"
-        raise DataError(f"{who}: {named} must be {kind}, got {values[bad].flat[0]:g} among them")
+        kind, first = "positive numbers" if positive else "finite numbers", int(np.argmax(bad.ravel()))
+        value = np.broadcast_to(values, bad.shape).ravel()[first]
+        raise DataError(
+            f"{who}: {named} must be {kind}, got {value:g} among them (first at index {first}); where nothing was "
+            "measured, y is NaN"
+        )
+
+
+def without_gaps(needed: Sequence[Needed], context: Any) -> Any:
+    """The context with a number in place of each that cannot be used: such stand beside missing data alone."""
+    filled = {}
+    for _, amount, positive in needed:
+        values = np.asarray(context[amount]) if isinstance(amount, str) else np.ones(())
+        usable = _usable(values, positive)
+        if not usable.all():
+            filled[amount] = np.where(usable, values, values[usable].flat[0] if usable.any() else 1.0)
+    return {**context, **filled} if filled else context
+
+
+def _usable(values: Any, positive: bool) -> Any:
+    with np.errstate(invalid="ignore"):
+        return np.isfinite(values) & ((values > 0) | (not positive))

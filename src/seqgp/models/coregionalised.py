@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from seqgp.models.algebra import Kernel, Parameters, within
 from seqgp.models.errors import DataError, ModelError
+from seqgp.models.given import is_whole
 from seqgp.models.priors import FromDistribution, Prior, Slot, as_slot, check_positive
 
 
@@ -45,14 +46,14 @@ class Coregionalised(Kernel):
         weights: Slot | None = None,
         own: Slot | None = None,
     ):
-        if not isinstance(outputs, int) or outputs < 2:
+        if not is_whole(outputs, least=2):
             raise ModelError(f"Coregionalised: outputs = {outputs!r}: expected a whole number, 2 or more")
-        if not isinstance(rank, int) or not 1 <= rank <= outputs:
+        if not is_whole(rank) or rank > outputs:
             raise ModelError(f"Coregionalised: rank = {rank!r}: expected a whole number from 1 to outputs = {outputs}")
         if kernel is not None and not isinstance(kernel, Kernel):
             raise ModelError(f"Coregionalised: expected a kernel of x such as Matern32, got {type(kernel).__name__}")
-        self.outputs, self.rank, self.kernel = outputs, rank, kernel
-        weights = _default_weights(outputs, rank) if weights is None else weights
+        self.outputs, self.rank, self.kernel = int(outputs), int(rank), kernel
+        weights = _default_weights(self.outputs, self.rank) if weights is None else weights
         self.weights = _entries(weights, outputs * rank, "weights", "outputs · rank")
         self.own = _entries(dist.HalfNormal(1.0) if own is None else own, outputs, "own", "outputs")
         check_positive(self.own, "Coregionalised: own")

@@ -13,7 +13,8 @@ from jaxtyping import Float, Int
 
 from seqgp.models.errors import DataError, ModelError
 from seqgp.models.families import Poisson
-from seqgp.models.snapshot import Snapshot
+from seqgp.models.given import is_whole
+from seqgp.models.snapshot import Snapshot, as_floats
 
 
 class Intensity(NamedTuple):
@@ -40,18 +41,22 @@ class LogGaussianCox(Poisson):
 
     def __init__(self, domain: Sequence[tuple[float, float]] = (), bins: int | Sequence[int] = 1):
         super().__init__("exposure")
-        if not all(np.shape(side) == (2,) for side in domain):
-            raise ModelError(f"LogGaussianCox: domain = {domain!r}: expected [(low, high), …], a pair for each side")
-        self.domain = tuple((float(low), float(high)) for low, high in domain)
-        self.bins = (bins,) * len(self.domain) if isinstance(bins, int) else tuple(bins)
+        try:
+            self.domain = tuple((float(low), float(high)) for low, high in domain)
+        except (TypeError, ValueError):
+            raise ModelError(
+                f"LogGaussianCox: domain = {domain!r}: expected [(low, high), …], a pair of numbers for each side"
+            ) from None
         for low, high in self.domain:
             if not -np.inf < low < high < np.inf:
                 raise ModelError(f"LogGaussianCox: domain ({low:g}, {high:g}): the lower end is not below the upper")
-        if len(self.bins) != len(self.domain) or not all(isinstance(n, int) and n > 0 for n in self.bins):
+        counts: Any = (bins,) * len(self.domain) if np.ndim(bins) == 0 else bins
+        if len(counts) != len(self.domain) or not all(is_whole(n) for n in counts):
             raise ModelError(
                 f"LogGaussianCox: bins = {bins!r}: expected one positive whole number, or one for each of the "
                 f"{len(self.domain)} sides of the domain"
             )
+        self.bins = tuple(int(n) for n in counts)
 
     @property
     def cells(self) -> Float[np.ndarray, "n D"]:
@@ -80,7 +85,7 @@ class LogGaussianCox(Poisson):
             times: when the events were, ``(events,)``.
             places: where they were, ``(events, D)``; left out for events in time alone.
         """
-        edges, times = np.asarray(edges, float), np.asarray(times, float)
+        edges, times = as_floats(edges, "LogGaussianCox: edges"), as_floats(times, "LogGaussianCox: times")
         if edges.ndim != 1 or len(edges) < 2 or not np.isfinite(edges).all() or not (np.diff(edges) > 0).all():
             raise DataError("LogGaussianCox: edges must be increasing numbers, at least two: the ends of the intervals")
         if times.ndim != 1:
@@ -96,7 +101,9 @@ class LogGaussianCox(Poisson):
 
     def intensity(self, levels: Float[Any, "draws n"], probability: float = 0.95) -> Intensity:
         """Events per unit of area and time with a band, from draws of the level: a state's, or a prediction's ``f``."""
-        drawn = np.exp(np.asarray(levels))
+        drawn = np.exp(as_floats(levels, "LogGaussianCox: levels (a state's latent, or a prediction's f)"))
+        if not 0 < probability < 1:
+            raise DataError(f"LogGaussianCox: probability = {probability} is not between 0 and 1")
         low, high = np.quantile(drawn, [(1 - probability) / 2, (1 + probability) / 2], axis=0)
         return Intensity(drawn.mean(axis=0), low, high)
 
@@ -107,7 +114,9 @@ class LogGaussianCox(Poisson):
         """The number of each event's cell; the upper ends of the domain belong to its last cells."""
         if places is None and not self.domain:
             return np.zeros(events, int)
-        places, wanted = np.asarray(places, float), (events, len(self.domain))
+        if places is None:
+            raise DataError("LogGaussianCox: places is missing: give where the events were, a row an event")
+        places, wanted = as_floats(places, "LogGaussianCox: places"), (events, len(self.domain))
         if places.shape != wanted:
             raise DataError(f"LogGaussianCox: places has shape {places.shape}, expected {wanted}: a row an event")
         number = np.zeros(events, int)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import jax
@@ -13,10 +14,10 @@ import numpyro.distributions as dist
 from jax.scipy.special import ndtr
 from jax.scipy.stats import norm
 
-from seqgp.models.amounts import Amount, amount_of, check_amount, check_amount_given, positive_parameter
+from seqgp.models.amounts import Amount, Needed, amount_of, check_amount_given, positive_parameter
 from seqgp.models.errors import DataError, ModelError
 from seqgp.models.likelihoods import Likelihood
-from seqgp.models.priors import Slot, as_slot, known_numbers
+from seqgp.models.priors import Prior, Slot, as_slot
 
 
 def _positive(who: str, **slots: Slot) -> None:
@@ -82,11 +83,13 @@ class Poisson(Likelihood):
         function = _poisson if exposure is None else functools.partial(_poisson_exposed, exposure=exposure)
         super().__init__(function, pointwise=True)
 
+    def needs(self, context):  # noqa: D102
+        exposure = getattr(self.function, "keywords", {}).get("exposure", _default_exposure(context))
+        return () if exposure is None else (Needed("exposure", exposure),)
+
     def check_data(self, y, context):  # noqa: D102
         _check_counts("Poisson", y)
-        exposure = getattr(self.function, "keywords", {}).get("exposure", _default_exposure(context))
-        if exposure is not None:
-            check_amount("Poisson", "exposure", exposure, y, context)
+        super().check_data(y, context)
 
 
 def _bernoulli(f, context):
@@ -126,14 +129,22 @@ class Binomial(Likelihood):
         check_amount_given("Binomial", "trials", trials)
         super().__init__(functools.partial(_binomial, trials=trials), pointwise=True)
 
+    def needs(self, context):  # noqa: D102
+        return (Needed("trials", self.function.keywords["trials"]),)  # pyright: ignore[reportFunctionMemberAccess]
+
     def check_data(self, y, context):  # noqa: D102
-        trials = self.function.keywords["trials"]  # pyright: ignore[reportFunctionMemberAccess]
         _check_counts("Binomial", y)
-        check_amount("Binomial", "trials", trials, y, context)
-        most = np.asarray(amount_of(trials, context), dtype=float)
+        super().check_data(y, context)
+        _complain("Binomial", y, y > self._trials(context), "above their number of trials")
+
+    def check_context(self, wanted, context):  # noqa: D102
+        super().check_context(wanted, context)
+        most = np.broadcast_to(self._trials(context), wanted.shape)[wanted]
         if (most != np.floor(most)).any():
             raise DataError(f"Binomial: trials must be whole numbers, got {most[most != np.floor(most)].flat[0]:g}")
-        _complain("Binomial", y, y > most, "above their number of trials")
+
+    def _trials(self, context: Any) -> np.ndarray:
+        return np.asarray(amount_of(self.needs(context)[0].amount, context), dtype=float)
 
 
 def _negative_binomial(f, context, dispersion, *, exposure: Amount):
@@ -153,11 +164,13 @@ class NegativeBinomial(Likelihood):
         function = functools.partial(_negative_binomial, exposure=exposure)
         super().__init__(function, pointwise=True, dispersion=dispersion)
 
-    def check_data(self, y, context):  # noqa: D102
+    def needs(self, context):  # noqa: D102
         exposure = self.function.keywords["exposure"]  # pyright: ignore[reportFunctionMemberAccess]
+        return () if exposure is None else (Needed("exposure", exposure),)
+
+    def check_data(self, y, context):  # noqa: D102
         _check_counts("NegativeBinomial", y)
-        if exposure is not None:
-            check_amount("NegativeBinomial", "exposure", exposure, y, context)
+        super().check_data(y, context)
 
 
 def _log_normal(f, context, noise):
@@ -231,23 +244,33 @@ class OrderedCategories(dist.OrderedLogistic):
         return probabilities @ jnp.arange(probabilities.shape[-1], dtype=probabilities.dtype) ** power
 
 
-def _ordinal(f, context, *, cutpoints: tuple[float, ...]):
-    return OrderedCategories(f, jnp.broadcast_to(jnp.asarray(cutpoints), (*f.shape, len(cutpoints))))
+def _ordinal(f, context, cutpoints):
+    return OrderedCategories(f, jnp.broadcast_to(cutpoints, (*f.shape, cutpoints.shape[0])))
 
 
 class Ordinal(Likelihood):
-    """Ordered categories ``0, 1, …``: a logistic variable around ``f``, cut at increasing numbers."""
+    """Ordered categories ``0, 1, …``: a logistic variable around ``f``, cut at increasing numbers.
+
+    Mean and scale of the latent move and stretch all cutpoints: where both are inferred, two of these should be known.
+
+    Args:
+        cutpoints: numbers, or priors each of which lies above the one before, ``[-1.0, ScaledSigmoid(-1, 1), 1.0]``.
+    """
 
     bell_shaped = True
 
-    def __init__(self, cutpoints: Sequence[float]):
-        cuts = known_numbers(cutpoints, "Ordinal: cutpoints")
-        if list(cuts) != sorted(set(cuts)):
-            raise ModelError(f"Ordinal: cutpoints = {list(cuts)} must be increasing numbers, at least one")
-        super().__init__(functools.partial(_ordinal, cutpoints=cuts), pointwise=True)
+    def __init__(self, cutpoints: Slot):
+        given = as_slot(cutpoints, "Ordinal: cutpoints")
+        cuts = given if isinstance(given, tuple) else (given,)
+        ends = [cut.ends() if isinstance(cut, Prior) else (cut, cut) for cut in cuts]
+        for i, ((_, high), (low, _)) in enumerate(itertools.pairwise(ends)):
+            if not high < low:
+                what = f"[{i}] reaches {high:.3g}, and [{i + 1}] begins at {low:.3g}; take priors that do not overlap"
+                raise ModelError(f"Ordinal: cutpoints must be increasing numbers: {what}")
+        super().__init__(_ordinal, pointwise=True, cutpoints=cuts)
 
     def check_data(self, y, context):  # noqa: D102
-        last = len(self.function.keywords["cutpoints"])  # pyright: ignore[reportFunctionMemberAccess]
+        last = len(self.priors["cutpoints"])
         _complain("Ordinal", y, (y < 0) | (y > last) | (y != np.floor(y)), f"no category of 0, 1, …, {last}")
 
 
@@ -284,9 +307,9 @@ class Censored(Likelihood):
 
     def __init__(self, noise: Slot, limit: float | str):
         _positive("Censored", noise=noise)
-        check_amount_given("Censored", "limit", limit)
+        check_amount_given("Censored", "limit", limit, positive=False)
         super().__init__(functools.partial(_censored, limit=limit), pointwise=True, noise=noise)
 
-    def check_data(self, y, context):  # noqa: D102
+    def needs(self, context):  # noqa: D102
         limit = self.function.keywords["limit"]  # pyright: ignore[reportFunctionMemberAccess]
-        check_amount("Censored", "limit", limit, y, context, positive=False)
+        return (Needed("limit", limit, positive=False),)

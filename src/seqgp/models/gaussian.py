@@ -17,7 +17,7 @@ import numpyro.distributions as dist
 from jaxtyping import Float
 
 from seqgp.linalg.types import Array, ArrayLike
-from seqgp.models.amounts import check_amount, positive_parameter
+from seqgp.models.amounts import Needed, positive_parameter
 from seqgp.models.errors import DataError, ModelError
 from seqgp.models.likelihoods import Likelihood, Plane
 from seqgp.models.priors import Slot
@@ -165,12 +165,12 @@ class Gaussian(Likelihood):
         """How the standard deviation of the data is made."""
         return getattr(self.function, "keywords", {}).get("scatter", CONSTANT)
 
-    def check_data(self, y, context):  # noqa: D102
-        if self.scatter.errors is not None:
-            check_amount("Gaussian", "errors", self.scatter.errors, y, context)
+    def needs(self, context):  # noqa: D102
+        return () if self.scatter.errors is None else (Needed("errors", self.scatter.errors),)
 
     def context_at(self, t: float, context: Any) -> Any:
-        """The context, with the time where the noise has a trend."""
+        """The context without gaps, with the time where the noise has a trend."""
+        context = super().context_at(t, context)
         if not self.scatter.trending:
             return context
         if context is not None and not isinstance(context, Mapping):

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from seqgp.models.algebra import Constant, Kernel, Parameters, Sum, Times, WhiteNoise, positive_slot, within
 from seqgp.models.coregionalised import Coregionalised
 from seqgp.models.errors import ModelError
+from seqgp.models.given import is_number
 from seqgp.models.priors import Slot, as_slot
 from seqgp.models.spatial import Covariance, GreatCircle, LinearKernel, Product, Rotated, as_space_kernel
 from seqgp.models.stationary import (
@@ -66,6 +67,23 @@ class LatentKernel(eqx.Module):
     @abc.abstractmethod
     def slots(self) -> dict[str, Slot]:
         """All parameters by name."""
+
+    def __add__(self, other: Any) -> SeparableSum:
+        """The kernel of the sum of independent latent processes."""
+        return SeparableSum([self, other])
+
+    def __radd__(self, other: Any) -> LatentKernel:
+        """``sum(terms)`` begins with zero; anything else on the left is refused as on the right."""
+        return self if is_number(other) and other == 0 else SeparableSum([other, self])
+
+    def __mul__(self, other: Any) -> LatentKernel:
+        """Refused: terms add, what multiplies is inside of them."""
+        raise ModelError(
+            f"Separable and {type(other).__name__} do not multiply: kernels of time and of space do, inside of "
+            "seqgp.Separable(time, space, scale), whose scale is a standard deviation"
+        )
+
+    __rmul__ = __mul__
 
     def time_names(self) -> set[str]:
         """The names of the parameters that a single time says nothing about: those of the kernels of time."""
@@ -145,10 +163,6 @@ class Separable(LatentKernel):
         space = self.space.covariance(of_space, within(parameters, "space"))
         return parameters["scale"] ** 2 * time * space
 
-    def __add__(self, other: Any) -> SeparableSum:
-        """The kernel of the sum of independent latent processes."""
-        return SeparableSum([self, other])
-
 
 class SeparableSum(LatentKernel):
     """``Separable(…) + Separable(…)``: independent latent processes, seen as their sum.
@@ -176,10 +190,6 @@ class SeparableSum(LatentKernel):
     def slots(self) -> dict[str, Slot]:
         """The parameters by name, each a number or a prior."""
         return {f"{prefix}{name}": slot for prefix, term in self.terms() for name, slot in term.slots().items()}
-
-    def __add__(self, other: Any) -> SeparableSum:
-        """One more term."""
-        return SeparableSum([self, other])
 
 
 def one_term(kernel: LatentKernel, who: str) -> Separable:

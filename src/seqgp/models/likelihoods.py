@@ -12,6 +12,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Bool, Float
 
 from seqgp.linalg.types import ArrayLike
+from seqgp.models.amounts import Needed, check_amount, without_gaps
 from seqgp.models.errors import DataError, ModelError
 from seqgp.models.priors import Slot, as_slot
 
@@ -69,12 +70,22 @@ class Likelihood(eqx.Module):
         distribution = self.distribution(level, context, parameters)
         return masked_log_prob(distribution, y, missing)
 
+    def needs(self, context: Any) -> tuple[Needed, ...]:
+        """What the likelihood is told besides the latent, of each datum: trials, exposures, standard errors."""
+        return ()
+
     def check_data(self, y: Float[np.ndarray, "*data"], context: Any) -> None:
         """Raise, by name, if the data are not what the likelihood takes; NaN is missing, and passes."""
+        self.check_context(~np.isnan(y), context)
+
+    def check_context(self, wanted: Bool[np.ndarray, "*data"], context: Any) -> None:
+        """Raise, by name, unless the context has what the likelihood needs for the data that are wanted."""
+        for needed in self.needs(context):
+            check_amount(type(self).__name__, needed, wanted, context)
 
     def context_at(self, t: float, context: Any) -> Any:
-        """The context of a snapshot as the likelihood sees it: with the time, where it depends on that."""
-        return context
+        """The context of a snapshot as the likelihood sees it: without gaps, and with the time if it needs that."""
+        return without_gaps(self.needs(context), context)
 
     @property
     def conjugate(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -20,7 +20,8 @@ from jaxtyping import Array, Float
 
 from seqgp.linalg.types import ArrayLike
 from seqgp.models.errors import DataError, ModelError
-from seqgp.models.priors import FromDistribution, Prior, Slot, as_entry, as_slot, is_number
+from seqgp.models.features import Feature, FromContext
+from seqgp.models.priors import FromDistribution, Prior, Slot, as_entry, as_slot
 from seqgp.models.snapshot import Snapshot
 
 
@@ -42,6 +43,11 @@ class Mean(eqx.Module):
         for name, slot in self.slots().items():
             found += [f"{name}[{i}]" for i in range(len(slot))] if isinstance(slot, tuple) else [name]
         return found
+
+    @property
+    def from_context(self) -> list[str]:
+        """The entries of the context that it needs."""
+        return []
 
     @property
     def covariates(self) -> bool:
@@ -71,9 +77,9 @@ class Mean(eqx.Module):
         if not self.covariates or not isinstance(slots["mean"], Prior):
             return
         design = np.concatenate([self.design(one.t, one.x, one.context) for one in snapshots])
-        for name, column in list(zip(self.names, design.T))[1:]:
-            known = isinstance(slots.get(name), float)
-            if column[0] != 0 and (column == column[0]).all() and not known:
+        for name, entry, column in list(zip(self.names, self._entries(), design.T))[1:]:
+            inferred = isinstance(entry, Prior)
+            if column[0] != 0 and (column == column[0]).all() and inferred:
                 raise DataError(
                     f"covariate {name.removeprefix('mean.')!r} is {column[0]:g} at all {len(column)} data: its weight "
                     "cannot be told from the intercept; leave it out, or give intercept=0.0"
@@ -81,10 +87,14 @@ class Mean(eqx.Module):
 
     def gaussian(self) -> list[tuple[float, float] | None]:
         """For each column the mean and sd of its coefficient's prior where that is Gaussian, otherwise ``None``."""
-        entries: list[Any] = []
+        return [_normal_moments(entry) for entry in self._entries()]
+
+    def _entries(self) -> list[float | Prior]:
+        """The coefficient of each column: a number, or a prior."""
+        found: list[float | Prior] = []
         for slot in self.slots().values():
-            entries += slot if isinstance(slot, tuple) else (slot,)
-        return [_normal_moments(entry) for entry in entries]
+            found += slot if isinstance(slot, tuple) else (slot,)
+        return found
 
 
 def _normal_moments(entry: float | Prior) -> tuple[float, float] | None:
@@ -111,89 +121,6 @@ class ConstantMean(Mean):
         return np.ones((len(x), 1))
 
 
-class Feature(eqx.Module):
-    """Columns of a design from time and place: ``function(t, x)`` gives ``(N,)``, or ``(N, width)``.
-
-    Args:
-        function: of the time and of the inputs ``(N, D)``.
-        name: what its weights are called, after ``mean.``; the function's name by default.
-        width: the number of columns.
-    """
-
-    function: Callable[[float, Float[np.ndarray, "N D"]], Any] = eqx.field(static=True)
-    name: str = eqx.field(static=True)
-    width: int = eqx.field(static=True)
-
-    def __init__(self, function: Callable[..., Any], name: str | None = None, width: int = 1):
-        if not callable(function):
-            raise ModelError(f"Feature: expected a function of (t, x), got {type(function).__name__}")
-        self.function = function
-        self.name = getattr(function, "__name__", "") if name is None else name
-        if not str(self.name).isidentifier():
-            raise ModelError(f"Feature: give it a name: seqgp.Feature(function, name='slope'), got {self.name!r}")
-        if width < 1:
-            raise ModelError(f"Feature {self.name}: width = {width} is not a number of columns")
-        self.width = int(width)
-
-    def columns(self, t: float, x: np.ndarray, context: Any) -> np.ndarray:
-        """The columns at inputs."""
-        values = np.asarray(self.function(t, x), dtype=float)
-        if values.shape == (len(x),):
-            values = values[:, None]
-        if values.shape != (len(x), self.width):
-            raise DataError(
-                f"feature {self.name!r} returned shape {values.shape} at t = {t:g}, expected ({len(x)}, {self.width})"
-                + ("" if self.width > 1 else "; several columns are seqgp.Feature(function, width=…)")
-            )
-        return values
-
-
-class FromContext(eqx.Module):
-    """A column of the snapshot's context, by name."""
-
-    name: str = eqx.field(static=True)
-    width = 1
-
-    def columns(self, t: float, x: np.ndarray, context: Any) -> np.ndarray:
-        """The column: one value for each input, or one for all."""
-        if not isinstance(context, Mapping) or self.name not in context:
-            has = ", ".join(map(str, context)) if isinstance(context, Mapping) else "nothing"
-            raise DataError(
-                f"covariate {self.name!r} is missing at t = {t:g}: the context has {has}; give "
-                f"context={{{self.name!r}: …}}, one value for each row of x"
-            )
-        try:
-            values = np.asarray(context[self.name], dtype=float)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"covariate {self.name!r} at t = {t:g} is not an array of numbers ({error})") from error
-        if values.shape not in ((), (len(x),)):
-            raise DataError(
-                f"covariate {self.name!r} has shape {values.shape} at t = {t:g}, expected ({len(x)},), one value for "
-                "each row of x"
-            )
-        return np.broadcast_to(values, (len(x),))[:, None]
-
-
-def harmonics(period: float, order: int = 1, name: str = "season") -> Feature:
-    """Cosines and sines of time: ``cos(2 π k t / period), sin(2 π k t / period)`` for ``k`` from 1 to ``order``.
-
-    Args:
-        period: the length of a cycle, in the units of ``t``.
-        order: how many harmonics.
-        name: what their weights are called, after ``mean.``.
-    """
-    if not (is_number(period) and 0 < period < np.inf):
-        raise ModelError(f"harmonics: period = {period} is not positive and finite")
-    if isinstance(order, bool) or not isinstance(order, int) or order < 1:
-        raise ModelError(f"harmonics: order = {order!r} is not a whole number >= 1")
-    return Feature(functools.partial(_waves, period=float(period), order=order), name, 2 * order)
-
-
-def _waves(t: float, x: np.ndarray, period: float, order: int) -> np.ndarray:
-    angle = 2 * np.pi * t / period * np.arange(1, order + 1)
-    return np.broadcast_to(np.stack([np.cos(angle), np.sin(angle)], axis=1).ravel(), (len(x), 2 * order))
-
-
 class Linear(Mean):
     """``intercept + Σ weight · feature``: a mean with covariates.
 
@@ -209,6 +136,9 @@ class Linear(Mean):
     intercept: Slot
 
     def __init__(self, features: Sequence[Any], weights: Any, intercept: Slot = 0.0):
+        if isinstance(features, str) or not isinstance(features, Iterable):
+            got = repr(features) if isinstance(features, str) else type(features).__name__
+            raise ModelError(f"Linear: features = {got}: expected a list of features, of one as well: ['elevation']")
         self.features = tuple(_as_feature(feature) for feature in features)
         names = [feature.name for feature in self.features]
         if not names:
@@ -219,6 +149,10 @@ class Linear(Mean):
         given = _by_name(weights, names)
         self.weights = {f.name: _weights_of(given[f.name], f) for f in self.features}
         self.intercept = as_entry(intercept, "Linear: intercept")
+
+    @property
+    def from_context(self) -> list[str]:  # noqa: D102
+        return [feature.name for feature in self.features if isinstance(feature, FromContext)]
 
     def slots(self):  # noqa: D102
         # In the order of the columns: JAX sorts a dictionary when it takes a model apart.

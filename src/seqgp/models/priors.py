@@ -7,7 +7,6 @@ of a Gaussian, all parameters together are one Gaussian vector ``z``, and slices
 from __future__ import annotations
 
 import abc
-import numbers
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +20,9 @@ from numpyro.distributions.transforms import biject_to
 from scipy.special import expit, log_ndtr, ndtr
 
 from seqgp.models.errors import ModelError
+from seqgp.models.given import is_number
 
 REACH = 8.0  # standard deviations of ``z`` that count: a normal variable is beyond with probability 1e-15
-
-
-def is_number(value: Any) -> bool:
-    """Whether it is one real number: of Python, NumPy or JAX."""
-    return isinstance(value, numbers.Real) or (isinstance(value, (np.ndarray, jax.Array)) and value.ndim == 0)
 
 
 class Prior(eqx.Module):
@@ -41,11 +36,11 @@ class Prior(eqx.Module):
     def value(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
         """The parameter in natural units at ``z``."""
 
-    def least(self) -> float:
-        """The smallest value, as far as double precision can tell."""
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest value, as far as double precision can tell."""
         with jax.enable_x64(True), jax.ensure_compile_time_eval():  # a model may be made inside a trace
-            ends = self.loc + REACH * self.scale * np.array([-1.0, 1.0])
-            return float(np.min(np.asarray(self.value(jnp.asarray(ends)))))
+            values = np.asarray(self.value(jnp.asarray(self.loc + REACH * self.scale * np.array([-1.0, 1.0]))))
+        return float(values.min()), float(values.max())
 
     def through(self, function: Callable[[Array], Array]) -> Through:
         """This prior passed through a monotone function: the parameter is ``function(value(z))``."""
@@ -76,9 +71,10 @@ class ScaledSigmoid(Prior):
         """The parameter in natural units at ``z``."""
         return self.low + (self.high - self.low) * jax.nn.sigmoid(z)
 
-    def least(self) -> float:
-        """The smallest value, as far as double precision can tell."""
-        return float(self.low + (self.high - self.low) * expit(self.loc - REACH * self.scale))
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest value, as far as double precision can tell."""
+        low, high = expit(self.loc + REACH * self.scale * np.array([-1.0, 1.0]))
+        return float(self.low + (self.high - self.low) * low), float(self.low + (self.high - self.low) * high)
 
 
 class Through(Prior):
@@ -146,11 +142,11 @@ class FromDistribution(Prior):
         beyond = (z - inside) * jnp.where(z < 0, self.slope[0], self.slope[-1])
         return biject_to(self.distribution.support)(unconstrained + beyond)
 
-    def least(self) -> float:
-        """The smallest value, as far as double precision can tell: at an end of the table."""
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest value, as far as double precision can tell: at the ends of the table."""
         with jax.enable_x64(True), jax.ensure_compile_time_eval():  # a model may be made inside a trace
-            ends = biject_to(self.distribution.support)(jax.device_put(self.height[[0, -1]]))
-            return float(np.min(np.asarray(ends)))
+            values = np.asarray(biject_to(self.distribution.support)(jax.device_put(self.height[[0, -1]])))
+        return float(values.min()), float(values.max())
 
 
 def _check_distribution(distribution: dist.Distribution) -> None:
@@ -301,7 +297,7 @@ def check_positive(slot: Slot, where: str) -> None:
     """Raise unless a number is positive, or a prior has no mass below zero (as far as double precision can tell)."""
     for entry in slot if isinstance(slot, tuple) else (slot,):
         if isinstance(entry, Prior):
-            lowest = entry.least()
+            lowest, _ = entry.ends()
             if lowest < 0:
                 raise ModelError(
                     f"{where}: its prior reaches below zero (to {lowest:.3g}); take one of positive numbers, such as "

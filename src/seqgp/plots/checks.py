@@ -49,7 +49,8 @@ def forecast_checks(store: Store, model: Model | None = None, last: int = 30) ->
             continue
         key = jax.random.fold_in(stream(PIT_SEED, "checks of forecasts"), after.number)
         state = before.state.thinned(DRAWS)
-        prediction = predict(key, model, state, snapshot.x, snapshot.t, snapshot.context)
+        context = model.likelihood.context_at(snapshot.t, snapshot.context)
+        prediction = predict(key, model, state, snapshot.x, snapshot.t, context)
         seen = int((~np.isnan(snapshot.y)).sum())
         checks.append(
             Check(

@@ -22,7 +22,14 @@ from seqgp.plots.figures import COARSE, FRAMES, LATTICE, spread
 from seqgp.plots.history import History, history_of, stations_of
 from seqgp.report.comparison import compare_forecasts
 from seqgp.report.page import Page
-from seqgp.report.sentences import about_forecasts, about_sampling, effective_numbers, verdict
+from seqgp.report.sentences import (
+    about_dots,
+    about_forecasts,
+    about_latent,
+    about_sampling,
+    effective_numbers,
+    verdict,
+)
 from seqgp.samplers.info import Info, particle_figure
 
 LARGEST = 3_000_000  # bytes of a page
@@ -72,7 +79,7 @@ def _page(
     _what(page, history, draws)
     sentences = [*about_sampling(infos), *about_forecasts(checks)]
     page.findings([*sentences, *verdict(infos, checks, sentences)])
-    _latent(page, history, frames, now, surfaces)
+    _latent(page, history, frames, now, surfaces, model)
     _series(page, history)
     _parameters(page, history, model)
     _forecasts(page, history, checks)
@@ -104,11 +111,16 @@ def _what(page: Page, history: History, draws: int) -> None:
 
 
 def _latent(
-    page: Page, history: History, frames: int, now: Mapping[int, LatticeSurface], surfaces: Mapping[int, LatticeSurface]
+    page: Page,
+    history: History,
+    frames: int,
+    now: Mapping[int, LatticeSurface],
+    surfaces: Mapping[int, LatticeSurface],
+    model: Model | None,
 ) -> None:
     page.heading("The latent function now")
     surface = next(iter(now.values()), None)
-    page.text(_caption(history, surface is not None), soft=True)
+    page.text(about_latent(history, surface is not None, model), soft=True)
     if surface is None:
         page.figure(plots.field(history), "the latent function at the last step")
     else:
@@ -123,25 +135,6 @@ def _latent(
         page.figure(figure, "the latent function over time")
 
 
-def _caption(history: History, on_grid: bool) -> str:
-    dimension = history.steps[-1].x.shape[1]
-    if dimension == 1:
-        return f"The median, with bands that hold 50 % and 95 % of the posterior{_about_dots(history)}."
-    if dimension == 2:
-        ground = "Mean and standard deviation of the posterior at the points of a grid; dots are the locations. "
-        return (ground if on_grid else "The posterior mean at the locations. ") + (
-            "Point at a dot for its value, uncertainty and datum."
-        )
-    dots = _about_dots(history)
-    return f"The median at each location, with an interval that holds 95 % of the posterior{dots}."
-
-
-def _about_dots(history: History) -> str:
-    if history.beside:
-        return "; dark dots are data"
-    return "; the data are not drawn, as the latent is not in their units (a log rate, or log odds, say)"
-
-
 def _series(page: Page, history: History) -> None:
     chosen = _stations(history)
     if len(history.steps) < 3 or not chosen:
@@ -149,7 +142,7 @@ def _series(page: Page, history: History) -> None:
     page.heading("Some stations")
     page.text(
         "The latent at a few stations that are far from each other: the median, with bands that hold 50 % and 95 % of "
-        f"the posterior{_about_dots(history)}.",
+        f"the posterior{about_dots(history)}.",
         soft=True,
     )
     names = {name: name if isinstance(name, str) else ", ".join(f"{value:.4g}" for value in name) for name in chosen}

@@ -7,7 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from seqgp.io.lattice import unknown_between
+from seqgp.models.model import Model
 from seqgp.plots.checks import Check
+from seqgp.plots.history import History
 from seqgp.samplers.info import Info, particle_figure
 from seqgp.samplers.remarks import add_up
 
@@ -82,3 +85,32 @@ def about_forecasts(checks: Sequence[Check]) -> list[Sentence]:
             Sentence(False, f"The forecasts lie {side} the data on the whole: let the mean be inferred, or widen it.")
         )
     return found
+
+
+def about_latent(history: History, on_grid: bool, model: Model | None) -> str:
+    """What the figure of the latent shows, and why there is no map where there could be one."""
+    dimension = history.steps[-1].x.shape[1]
+    if dimension == 1:
+        return f"The median, with bands that hold 50 % and 95 % of the posterior{about_dots(history)}."
+    if dimension == 2:
+        ground = "Mean and standard deviation of the posterior at the points of a grid; dots are the locations. "
+        return (ground if on_grid else f"The posterior mean at the locations{_why_no_map(history, model)}. ") + (
+            "Point at a dot for its value, uncertainty and datum."
+        )
+    dots = about_dots(history)
+    return f"The median at each location, with an interval that holds 95 % of the posterior{dots}."
+
+
+def _why_no_map(history: History, model: Model | None) -> str:
+    if model is None:
+        return "; a map between them needs the model, report(…, model=…)"
+    x = np.concatenate([moment.x for moment in history.steps])
+    why = unknown_between(model, x)
+    return f"; there is no map of the model between them: {why}" if why else ""
+
+
+def about_dots(history: History) -> str:
+    """What dots are, or why there are none."""
+    if history.beside:
+        return "; dark dots are data"
+    return "; the data are not drawn, as the latent is not in their units (a log rate, or log odds, say)"

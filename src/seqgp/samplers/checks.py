@@ -83,7 +83,10 @@ def check_snapshot(model: Model, snapshot: Snapshot, design: bool = False) -> No
             "NaN where it is missing"
         )
     model.mean_function.design(snapshot.t, snapshot.x, snapshot.context)
-    model.likelihood.check_data(np.full_like(snapshot.y, np.nan) if design else snapshot.y, snapshot.context)
+    if design:
+        model.likelihood.check_context(~np.isnan(snapshot.y), snapshot.context)
+    else:
+        model.likelihood.check_data(snapshot.y, snapshot.context)
     context = model.likelihood.context_at(snapshot.t, snapshot.context)
     try:
         distribution = cached_by_shape(_distribution_without_values, model, snapshot.x, context)
