@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # `seqgp --help` waits for neither
 
     from seqgp.io.store import Store
 
-FINE, FAILED, MISTAKE, DAMAGED, INTERRUPTED = 0, 1, 2, 3, 130
+FINE, FAILED, MISTAKE, DAMAGED, INTERRUPTED, UNREAD = 0, 1, 2, 3, 130, 141
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
@@ -59,6 +59,8 @@ def command(function: Callable[..., Any] | None = None, *, stopped: str | Callab
                 warnings.showwarning = _show_warning
                 _prepare()
                 return function(*args, **kwargs)
+        except BrokenPipeError:  # nobody reads any more, `seqgp … | head`: no mistake, and nothing to say
+            raise
         except (SeqgpError, OSError, MemoryError) as error:
             if debug:
                 raise
