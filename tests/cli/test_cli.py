@@ -49,6 +49,14 @@ def test_fit_again_continues_and_says_the_same(seqgp_, finished):
     assert "\x1b" not in out + err  # quiet: no terminal
 
 
+def test_empty_rows_are_noted_once(seqgp_, run):
+    """A table is read more than once: for its first date, and for its data."""
+    table = run.parent / "table.csv"
+    table.write_text(table.read_text() + ",,,,\n" * 3)
+    code, _, err = seqgp_("fit", run.parent / "config.toml")
+    assert (code, err) == (0, f"seqgp: note: {table}: 3 empty rows were left out\n")
+
+
 def test_fit_is_the_library(finished):
     """The command line adds nothing: the same draws as from Python."""
     import jax

@@ -45,6 +45,13 @@ TABLES = {  # content of table.csv: what the line must say
     "a year beyond all": (GOOD.replace("\n0,", "\n2024-02-02,").replace("\n1,", "\n99999-02-03,"), "column 't'"),
     "a number of 500 digits": (with_row(f"0,{'9' * 500},0.7,1,S2"), "row 4, column 'x1': the number is infinite"),
     "data beyond squaring": (with_row("0,0.4,0.7,1e150,S2"), "1e+150"),
+    "a location without a name": (
+        with_row("0,0.4,0.7,1,"),
+        "row 4, column 'station': the name of the location is empty",
+    ),
+    "a name of blanks": (with_row('0,0.4,0.7,1,"  "'), "row 4, column 'station': the name of the location is empty"),
+    "empty rows only": (LINES[0] + "\n,,,,\n,,,,\n", "no rows"),
+    "a row with a name alone": (with_row(",,,,S2"), "row 4, column 't': the number is missing"),
     "text in y": (with_row("0,0.4,0.7,much,S2"), "row 4, column 'y': 'much' is not a number"),
     "text in x1": (with_row("0,west,0.7,1,S2"), "row 4, column 'x1': 'west'"),
     "text in x2": (with_row("0,0.4,north,1,S2"), "row 4, column 'x2'"),

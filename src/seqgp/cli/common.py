@@ -56,7 +56,7 @@ def command(function: Callable[..., Any] | None = None, *, stopped: str | Callab
         as_json, debug = kwargs.get("json", False), kwargs.get("debug", False)
         try:
             with warnings.catch_warnings(), _signals(stopped is not None):
-                warnings.showwarning = _show_warning
+                warnings.showwarning = _noting()
                 _prepare()
                 return function(*args, **kwargs)
         except BrokenPipeError:  # nobody reads any more, `seqgp … | head`: no mistake, and nothing to say
@@ -185,5 +185,14 @@ def _complain(text: str, as_json: bool) -> None:
     print(json.dumps({"error": text}, ensure_ascii=False) if as_json else f"seqgp: {text}", file=sys.stderr)
 
 
-def _show_warning(message: Warning | str, *_: Any) -> None:
-    print(f"seqgp: note: {' '.join(str(message).split())}", file=sys.stderr)
+def _noting() -> Callable[..., None]:
+    """What becomes of warnings while a command runs: a line each, said once, however often a table is read."""
+    said: set[str] = set()
+
+    def note(message: Warning | str, *_: Any) -> None:
+        text = f"seqgp: note: {' '.join(str(message).split())}"
+        if text not in said:
+            said.add(text)
+            print(text, file=sys.stderr)
+
+    return note

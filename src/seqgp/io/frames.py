@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -78,7 +79,7 @@ def require_regular(path: Path) -> None:
 
 
 def row_in_file(path: Path, index: int) -> int:
-    """The row of a file, the header's being 1, that a record of the table stands in; blank lines count too."""
+    """The row of a file, the header's being 1, that a record of the table stands in; empty ones count too."""
     if READERS.get(path.suffix.lower()) != "csv":
         return index + 2
     try:
@@ -131,11 +132,28 @@ def _read_csv(path: Path, content: bytes, verbatim: Callable[[str], bool] | None
     if not isinstance(frame.index, pd.RangeIndex):
         raise ValueError("the rows have more fields than the header")
     _check_end(content, len(header))
+    if frame.isna().all(axis=1).any():  # seldom: then the text decides whether these rows are empty, or say NA
+        content = _without_empty_rows(path, content, len(frame))
+        frame = pd.read_csv(io.BytesIO(content), **_DIALECT)
     text = [name for name in header if name and verbatim is not None and verbatim(name)]
     if not text:
         return frame
     as_text = {"usecols": text, "dtype": str, "keep_default_na": False}  # converters would still see missing values
     return frame.assign(**pd.read_csv(io.BytesIO(content), **_DIALECT, **as_text).fillna(""))
+
+
+def _without_empty_rows(path: Path, content: bytes, rows: int) -> bytes:
+    """A CSV without the rows of separators alone that spreadsheets leave; how many there are is said."""
+    records = [record for _, record in _records(content.decode("utf-8-sig"))]
+    empty = rows - (len(records) - 1)
+    if not empty:
+        return content
+    if len(records) > 1:  # where no row is left, that is what there is to say
+        said = "1 empty row was" if empty == 1 else f"{empty} empty rows were"
+        warnings.warn(f"{path}: {said} left out", stacklevel=2)
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(records)
+    return text.getvalue().encode()
 
 
 def _check_end(content: bytes, fields: int) -> None:
@@ -154,11 +172,11 @@ def _start(content: bytes) -> str:
 
 
 def _records(text: str) -> Iterator[tuple[int, list[str]]]:
-    """The records of a CSV that are not blank, each with the line that it begins in."""
+    """The records of a CSV in which there is anything, each with the line that it begins in."""
     reader = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True)
     line = 1
     for record in reader:
-        if len(record) > 1 or (record and record[0].strip()):
+        if any(field.strip() for field in record):
             yield line, record
         line = reader.line_num + 1
 
