@@ -11,6 +11,7 @@ from seqgp.io.moments import date_of
 from seqgp.io.step import labels_of
 from seqgp.io.store import Store
 from seqgp.io.summary import Summary, flat_parameters, summarise
+from seqgp.io.title import title_of
 from seqgp.models.model import Model
 from seqgp.samplers.info import Info
 
@@ -76,8 +77,7 @@ def history_of(source: Any, model: Model | None = None) -> History:
     moments = [_history_step(step.snapshot, step.labels, step.summary, step.info) for step in store]
     if not moments:
         raise StoreError(f"{store.path}: the run has no step yet")
-    title = store.manifest.section("run").get("title") or store.path.name
-    return _named(moments, title, store.manifest.section("data"), beside)
+    return _named(moments, title_of(store) or store.path.name, store.manifest.section("data"), beside)
 
 
 def stations_of(moment: HistoryStep) -> list[Any]:
