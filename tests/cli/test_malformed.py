@@ -350,7 +350,7 @@ def test_other_files_for_fit(seqgp_, place, spoil, phrase):
         (["predict", "{run}", "{place}/table.csv", "-o", "{place}/out.csv", "--time", "-1"], "before the last t"),
         (["predict", "{run}", "{place}/table.csv", "-o", "{place}/out.csv", "--time", "noon"], "--time"),
         (["predict", "{run}", "{place}/table.csv"], "Missing option"),
-        (["export", "{run}", "{place}/out.xlsx"], "expected .nc, .zarr or .parquet"),
+        (["export", "{run}", "{place}/out.xlsx"], "expected .nc, .zarr, .parquet or .csv"),
         (["export", "{run}", "{place}/no/folder/out.nc"], "there is no folder"),
         (["report", "{run}", "-o", "{place}"], "is a folder"),
         (["report", "{place}", "-o", "{place}/report.html"], "no run here"),

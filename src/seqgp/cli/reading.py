@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
 import typer
 from rich.box import SIMPLE
 from rich.table import Column, Table
@@ -31,8 +30,8 @@ from seqgp.cli.template import TEMPLATE
 from seqgp.evaluate.predict import predict as predict_at
 from seqgp.io.configuration import DataSection
 from seqgp.io.dates import time_from
-from seqgp.io.export import EXPORTS, export_run
-from seqgp.io.files import write_atomically, write_csv
+from seqgp.io.export import EXPORTS, export_run, write_table
+from seqgp.io.files import write_atomically
 from seqgp.io.left import left_out
 from seqgp.io.store import Store
 from seqgp.io.summary import STATISTICS, flat_parameters
@@ -101,7 +100,7 @@ def predict(
     prediction = predict_at(stream(seed or 0, "predict"), model, state, x, when, context)
     for name, draws in (("f", prediction.f), ("y", prediction.y)):
         frame = frame.assign(**_statistics(name, np.asarray(draws)))
-    _write_table(output, frame)
+    write_table(output, frame)
     said = {"written": output, "points": len(frame), "t": prediction.t, "draws": state.draws}
     at = moment(store, prediction.t)
     show(said, json, lambda out: out.print(f"wrote {output}: {len(frame)} points at {at}", markup=False))
@@ -140,12 +139,12 @@ def summary(folder: RunFolder, json: Json = False, debug: Debug = False) -> None
 @command
 def export(
     folder: RunFolder,
-    output: Annotated[Path, typer.Argument(metavar="OUT.nc|.zarr|.parquet", help="What to write.")],
+    output: Annotated[Path, typer.Argument(metavar="OUT.nc|.zarr|.parquet|.csv", help="What to write.")],
     force: Force = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Write a run for other tools: NetCDF or Zarr (ArviZ, xarray), or one flat Parquet table of the latent."""
+    """Write a run for other tools: NetCDF or Zarr (ArviZ, xarray), or one flat table of the latent, Parquet or CSV."""
     store = open_run(folder)
     _check_output(output, EXPORTS, force)
     export_run(store, output)
@@ -215,13 +214,6 @@ def _statistics(name: str, draws: np.ndarray) -> dict[str, np.ndarray]:
     quantiles = np.quantile(draws, [0.025, 0.5, 0.975], axis=0)
     values = [draws.mean(axis=0), draws.std(axis=0), *quantiles]
     return {f"{name}_{what}": v for what, v in zip(("mean", "sd", "q2.5", "q50", "q97.5"), values)}
-
-
-def _write_table(path: Path, frame: pd.DataFrame) -> None:
-    if path.suffix == ".csv":
-        write_csv(path, frame)
-    else:
-        write_atomically(path, lambda file: frame.to_parquet(file, index=False))
 
 
 def _show_summary(out: Any, said: dict[str, Any], info: Any, times: str) -> None:
