@@ -1,6 +1,8 @@
 """A hundred malformed inputs: each ends with exit code 2 and one line that names the culprit, and leaves nothing."""
 
+import gzip
 import os
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -21,8 +23,8 @@ def with_row(line, at=3):
 
 
 TABLES = {  # content of table.csv: what the line must say
-    "empty file": ("", "table.csv"),
-    "only blank lines": ("\n\n\n", "table.csv"),
+    "empty file": ("", "table.csv: the file is empty"),
+    "only blank lines": ("\n\n\n", "table.csv: the file is empty"),
     "only a header": (LINES[0] + "\n", "no rows"),
     "one row": (table(LINES[0], LINES[1]), "one row only"),
     "no column t": (GOOD.replace("t,x1", "time,x1"), "no column 't'"),
@@ -30,7 +32,14 @@ TABLES = {  # content of table.csv: what the line must say
     "no column x2": (GOOD.replace("x1,x2", "x1,b"), "no column 'x2'"),
     "no column y": (GOOD.replace(",y,", ",z,"), "no column 'y'"),
     "no column station": (GOOD.replace("station", "name"), "no column 'station'"),
-    "column names in capitals": (GOOD.replace("t,x1,x2,y", "T,X1,X2,Y"), "no column 't'"),
+    "column names in capitals": (GOOD.replace("t,x1,x2,y", "T,X1,X2,Y"), "is it 'T'?"),
+    "a column's name with a blank": (GOOD.replace("x1,x2", "x1 ,x2"), "is it 'x1 '?"),
+    "a slip in a column's name": (GOOD.replace("station", "sation"), "is it 'sation'?"),
+    "a missing date": (
+        GOOD.replace("\n0,", "\n2024-02-02,", 1).replace("\n0,", "\n,").replace("\n1,", "\n2024-02-03,"),
+        "row 3, column 't': the date is missing; every row needs one",
+    ),
+    "no value at all": (re.sub(r",[\d.]+,S", ",,S", GOOD), "column 'y': every value is missing"),
     "semicolons": (GOOD.replace(",", ";"), "no column 't'"),
     "tabs": (GOOD.replace(",", "\t"), "no column 't'"),
     "the same column twice": (GOOD.replace("x1,x2", "x1,x1"), "table.csv: two columns are called 'x1'"),
@@ -242,6 +251,18 @@ def _excel(place):
     (place / "table.xlsx").write_bytes(b"PK\x03\x04")
 
 
+def _utf16(place):
+    (place / "table.csv").write_text(GOOD, encoding="utf-16")
+
+
+def _packed(place):
+    (place / "table.csv").write_bytes(gzip.compress(GOOD.encode()))
+
+
+def _spreadsheet(place):
+    (place / "table.csv").write_bytes(b"PK\x03\x04\x14\xff\x00")
+
+
 def _broken_parquet(place):
     (place / "config.toml").write_text(change("table.csv", "table.parquet"))
     (place / "table.parquet").write_bytes(b"PAR1 and no more")
@@ -303,7 +324,10 @@ def _durations(place):
         (_durations, "column 't' holds timedelta64"),
         (_bytes, "table.csv"),
         (_zeros, "table.csv"),
-        (_latin, "not a text file in UTF-8"),
+        (_latin, "not a text file in UTF-8 (byte 75); save it as UTF-8, if it is a CSV"),
+        (_utf16, "it is in UTF-16: save it as UTF-8"),
+        (_packed, "it is compressed: unpack it first"),
+        (_spreadsheet, "it is a spreadsheet or an archive: save it as CSV"),
         (_folder, "a folder, not a table"),
         (_gone, "table.csv: no such file"),
         (_excel, "expected .csv or .parquet"),

@@ -5,6 +5,7 @@ import tomllib
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -122,3 +123,11 @@ def test_a_row_that_says_it_is_missing_is_not_empty(tmp_path):
     path.write_text("t,x,y\n0,1,2\nNA,NA,NA\n")
     with pytest.raises(TableError, match="row 3, column 't': the number is missing"):
         snapshots_from(path, COLUMNS)
+
+
+def test_the_index_of_a_parquet_file_is_columns(tmp_path):
+    """Of frames whose times and names were an index when pandas wrote them."""
+    frame = pd.DataFrame({"t": [0, 0, 1], "id": ["a", "b", "a"], "x": [1.0, 2.0, 1.0], "y": [3.0, 4.0, 5.0]})
+    frame.set_index(["t", "id"]).to_parquet(tmp_path / "table.parquet")
+    first, second = snapshots_from(tmp_path / "table.parquet", COLUMNS._replace(location="id"))
+    assert (first.labels, second.labels, second.t) == (["a", "b"], ["a"], 1.0)

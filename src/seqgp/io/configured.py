@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from seqgp.io.configuration import Configuration, ConfigurationError, DataSection
 from seqgp.io.dates import parse_origin
 from seqgp.io.errors import TableError
@@ -24,6 +26,10 @@ def configured_snapshots(configuration: Configuration, sampler: Any) -> list[Lab
     snapshots = snapshots_from(file, configuration.data.columns())
     if sum(len(snapshot.x) for snapshot in snapshots) < FEWEST_ROWS:
         raise TableError(f"{file}: one row only; a latent function needs at least {FEWEST_ROWS}")
+    if all(np.isnan(snapshot.y).all() for snapshot in snapshots):
+        raise TableError(
+            f"{file}: column {configuration.data.value!r}: every value is missing; is it the right column?"
+        )
     check_table(file, sampler, snapshots)
     if len(snapshots) > 1:
         try:

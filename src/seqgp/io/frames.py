@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import io
 import warnings
 from collections.abc import Callable, Iterator
@@ -22,6 +23,13 @@ READERS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 LARGEST = 2**31  # bytes of a file
 MOST_CELLS = 10**9  # of a Parquet file, which is small on disk whatever it unpacks to
 _DIALECT: dict[str, Any] = {"encoding": "utf-8-sig", "skipinitialspace": True}
+_OTHER_FILES = {  # how they begin: what to do about one that is called .csv
+    b"\xff\xfe": "it is in UTF-16: save it as UTF-8",
+    b"\xfe\xff": "it is in UTF-16: save it as UTF-8",
+    b"\x1f\x8b": "it is compressed: unpack it first",
+    b"PK\x03\x04": "it is a spreadsheet or an archive: save it as CSV",
+    b"\xd0\xcf\x11\xe0": "it is a spreadsheet: save it as CSV",
+}
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -35,18 +43,28 @@ def read_table(path: str | Path, verbatim: Callable[[str], bool] | None = None) 
     path = Path(path)
     kind = _kind(path)
     content = read_bytes(path)
+    if not content.strip():
+        raise TableError(f"{path}: the file is empty; a table has a header and rows")
     try:
         frame = _read_csv(path, content, verbatim) if kind == "csv" else _read_parquet(content)
     except TableError:
         raise
     except UnicodeDecodeError as error:
-        raise TableError(f"{path}: not a text file in UTF-8 (byte {error.start}); is it a CSV?") from error
+        raise TableError(f"{path}: not a text file in UTF-8 (byte {error.start}); {_remedy(content)}") from error
     except (ValueError, OSError, NotImplementedError, OverflowError, csv.Error, pa.ArrowException) as error:
         raise TableError(f"{path}: cannot be read as {kind} ({one_line(error)}){separator_hint(path)}") from error
     _check_names(path, list(frame.columns))
     if not len(frame):
         raise TableError(f"{path}: the table has no rows")
     return frame
+
+
+def _remedy(content: bytes) -> str:
+    """What to do about a file that is no CSV in UTF-8, by how it begins."""
+    for start, remedy in _OTHER_FILES.items():
+        if content.startswith(start):
+            return remedy
+    return "save it as UTF-8, if it is a CSV"
 
 
 def read_bytes(path: Path) -> bytes:
@@ -108,8 +126,12 @@ def require(path: Path, frame: pd.DataFrame, names: list[str]) -> None:
     """Raise unless the columns are there."""
     for name in names:
         if name not in frame.columns:
-            there = ", ".join(repr(str(column)) for column in frame.columns[:12])
-            raise TableError(f"{path}: there is no column {name!r}; the columns are {there}{separator_hint(path)}")
+            columns = [str(column) for column in frame.columns]
+            there = ", ".join(map(repr, columns[:12])) + (f" and {len(columns) - 12} more" if len(columns) > 12 else "")
+            near = [column for column in columns if column.strip().casefold() == name.strip().casefold()]
+            near = near or difflib.get_close_matches(name, columns, 1)
+            hint = f"; is it {near[0]!r}?" if near else separator_hint(path)
+            raise TableError(f"{path}: there is no column {name!r}; the columns are {there}{hint}")
 
 
 def _kind(path: Path) -> str:
@@ -185,7 +207,9 @@ def _read_parquet(content: bytes) -> pd.DataFrame:
     found = pq.read_metadata(io.BytesIO(content))
     if found.num_rows * found.num_columns > MOST_CELLS:
         raise ValueError(f"{found.num_rows} rows of {found.num_columns} columns are too many; split it")
-    return pd.read_parquet(io.BytesIO(content))
+    frame = pd.read_parquet(io.BytesIO(content))
+    named = [name for name in frame.index.names if name is not None]  # which pandas wrote as columns
+    return frame.reset_index(named) if named else frame
 
 
 def _check_names(path: Path, names: list[str]) -> None:
