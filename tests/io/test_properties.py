@@ -118,6 +118,16 @@ def test_empty_rows_are_left_out_and_counted(tmp_path):
     assert "20240501 is taken as a number" in dates  # whole numbers are whole without the empty rows
 
 
+def test_empty_rows_above_the_header_are_left_out_too(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text(",,\n\n ,\nt,x,y\n0,1,2\n1,much,2\n")
+    with (
+        pytest.warns(UserWarning, match="2 empty rows were left out"),
+        pytest.raises(TableError, match=r"row 6, .*much"),
+    ):
+        snapshots_from(path, COLUMNS)
+
+
 def test_a_row_that_says_it_is_missing_is_not_empty(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("t,x,y\n0,1,2\nNA,NA,NA\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import difflib
 import io
+import itertools
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -91,9 +92,12 @@ def _open_given(path: Path) -> IO[bytes]:
     return file
 
 
-def require_regular(path: Path) -> None:
-    """Raise unless a file that a user gave is a regular one, of a size that can be read."""
-    _open_given(path).close()
+def read_numbered(path: Path) -> pd.DataFrame:
+    """A table whose index, ``line``, says where each row stands in the file."""
+    frame, lines = read_table(path), itertools.count(2)
+    if _kind(path) == "csv":
+        lines = [line for line, _ in _records(read_bytes(path).decode("utf-8-sig"))][1:]
+    return frame.set_axis(pd.Index([line for line, _ in zip(lines, frame.index)], name="line"))
 
 
 def row_in_file(path: Path, index: int) -> int:
@@ -147,7 +151,10 @@ def _kind(path: Path) -> str:
 
 
 def _read_csv(path: Path, content: bytes, verbatim: Callable[[str], bool] | None) -> pd.DataFrame:
-    header = next((record for _, record in _records(_start(content))), [])
+    header = next((record for _, record in _records(_start(content), empty=True)), [])
+    if _is_empty(header):
+        content = _without_empty_rows(path, content)
+        header = next((record for _, record in _records(_start(content))), [])
     _check_names(path, header)  # pandas would call the second one by another name
     # A comma too many in a row must be an error, not an index: index_col=False would cut it off silently.
     frame = pd.read_csv(io.BytesIO(content), **_DIALECT)
@@ -155,7 +162,7 @@ def _read_csv(path: Path, content: bytes, verbatim: Callable[[str], bool] | None
         raise ValueError("the rows have more fields than the header")
     _check_end(content, len(header))
     if frame.isna().all(axis=1).any():  # seldom: then the text decides whether these rows are empty, or say NA
-        content = _without_empty_rows(path, content, len(frame))
+        content = _without_empty_rows(path, content)
         frame = pd.read_csv(io.BytesIO(content), **_DIALECT)
     text = [name for name in header if name and verbatim is not None and verbatim(name)]
     if not text:
@@ -164,13 +171,14 @@ def _read_csv(path: Path, content: bytes, verbatim: Callable[[str], bool] | None
     return frame.assign(**pd.read_csv(io.BytesIO(content), **_DIALECT, **as_text).fillna(""))
 
 
-def _without_empty_rows(path: Path, content: bytes, rows: int) -> bytes:
+def _without_empty_rows(path: Path, content: bytes) -> bytes:
     """A CSV without the rows of separators alone that spreadsheets leave; how many there are is said."""
-    records = [record for _, record in _records(content.decode("utf-8-sig"))]
-    empty = rows - (len(records) - 1)
-    if not empty:
+    every = [record for _, record in _records(content.decode("utf-8-sig"), empty=True)]
+    records = [record for record in every if not _is_empty(record)]
+    if len(records) == len(every):
         return content
     if len(records) > 1:  # where no row is left, that is what there is to say
+        empty = len(every) - len(records)
         said = "1 empty row was" if empty == 1 else f"{empty} empty rows were"
         warnings.warn(f"{path}: {said} left out", stacklevel=2)
     text = io.StringIO(newline="")
@@ -193,14 +201,23 @@ def _start(content: bytes) -> str:
     return content[:1_000_000].decode("utf-8-sig", errors="ignore")
 
 
-def _records(text: str) -> Iterator[tuple[int, list[str]]]:
-    """The records of a CSV in which there is anything, each with the line that it begins in."""
+def _records(text: str, empty: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """The records of a CSV, each with the line that it begins in; blank lines are none.
+
+    Args:
+        text: the CSV.
+        empty: whether rows of separators alone are among them.
+    """
     reader = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True)
     line = 1
     for record in reader:
-        if any(field.strip() for field in record):
+        if not _is_empty(record) or (empty and len(record) > 1):
             yield line, record
         line = reader.line_num + 1
+
+
+def _is_empty(record: list[str]) -> bool:
+    return not any(field.strip() for field in record)
 
 
 def _read_parquet(content: bytes) -> pd.DataFrame:
