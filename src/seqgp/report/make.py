@@ -72,7 +72,7 @@ def _page(
     _what(page, history, draws)
     sentences = [*about_sampling(infos), *about_forecasts(checks)]
     page.findings([*sentences, *verdict(infos, checks, sentences)])
-    _latent(page, history, frames, now, surfaces)
+    _latent(page, history, frames, now, surfaces, known=model is not None)
     _series(page, history)
     _parameters(page, history, model)
     _forecasts(page, history, checks)
@@ -104,11 +104,16 @@ def _what(page: Page, history: History, draws: int) -> None:
 
 
 def _latent(
-    page: Page, history: History, frames: int, now: Mapping[int, LatticeSurface], surfaces: Mapping[int, LatticeSurface]
+    page: Page,
+    history: History,
+    frames: int,
+    now: Mapping[int, LatticeSurface],
+    surfaces: Mapping[int, LatticeSurface],
+    known: bool,
 ) -> None:
     page.heading("The latent function now")
     surface = next(iter(now.values()), None)
-    page.text(_caption(history, surface is not None), soft=True)
+    page.text(_caption(history, surface is not None, known), soft=True)
     if surface is None:
         page.figure(plots.field(history), "the latent function at the last step")
     else:
@@ -123,15 +128,16 @@ def _latent(
         page.figure(figure, "the latent function over time")
 
 
-def _caption(history: History, on_grid: bool) -> str:
+def _caption(history: History, on_grid: bool, known: bool) -> str:
+    """What the figure of the present shows; of a map that is missing, why (``known``: whether there is a model)."""
     dimension = history.steps[-1].x.shape[1]
     if dimension == 1:
         return f"The median, with bands that hold 50 % and 95 % of the posterior{_about_dots(history)}."
     if dimension == 2:
         ground = "Mean and standard deviation of the posterior at the points of a grid; dots are the locations. "
-        return (ground if on_grid else "The posterior mean at the locations. ") + (
-            "Point at a dot for its value, uncertainty and datum."
-        )
+        why = "the mean needs covariates there" if known else "the model has code of its own: report(…, model=…)"
+        dots = f"The posterior mean at the locations; there is no map of what lies between them, as {why}. "
+        return (ground if on_grid else dots) + "Point at a dot for its value, uncertainty and datum."
     dots = _about_dots(history)
     return f"The median at each location, with an interval that holds 95 % of the posterior{dots}."
 
@@ -193,11 +199,11 @@ def _parameters(page: Page, history: History, model: Model | None) -> None:
     rows = []
     for name, values in found.items():
         numbers = [f"{values[-1, STATISTICS.index(s)]:.4g}" for s in shown]
-        prior = "{:.3g} to {:.3g}".format(*priors[name]) if name in priors else ""
+        prior = ["{:.3g} to {:.3g}".format(*priors[name]) if name in priors else ""][: len(priors)]
         ess, rhat = f"{info.ess.get(name, np.nan):.0f}", f"{info.rhat.get(name, np.nan):.3f}"
-        rows.append([name, *numbers, prior, *(ess if which == "ess" else rhat for which in checked)])
+        rows.append([name, *numbers, *prior, *(ess if which == "ess" else rhat for which in checked)])
     names = {"ess": "ESS", "rhat": "R-hat"}
-    page.numbers(["now", *shown, "prior, 95 %", *(names[which] for which in checked)], rows)
+    page.numbers(["now", *shown, *["prior, 95 %"][: len(priors)], *(names[which] for which in checked)], rows)
     page.figures({name: plots.parameter(history, name, priors.get(name)) for name in found})
 
 
