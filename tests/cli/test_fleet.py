@@ -72,6 +72,7 @@ def test_run_status_report_and_go_on(folder, seqgp_):
     assert code == 0
     assert "2 done" in said
     assert said.index("smi") < said.index("dax")
+    assert rows["smi"]["error"] in next(line for line in said.splitlines() if "smi" in line)  # whole, and in one line
     code, said, _ = seqgp_("fleet", "report", folder / "runs", "--reports", 1)
     assert code == 0
     page = (folder / "runs" / "report.html").read_text()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # `seqgp --help` waits for neither
 
 FINE, FAILED, MISTAKE, DAMAGED, INTERRUPTED, UNREAD = 0, 1, 2, 3, 130, 141
 
+WIDE = 2000  # letters of a line in a file or a pipe, at most
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="The seed of the random numbers.")]
@@ -140,10 +141,11 @@ def show(result: dict[str, Any], as_json: bool, text: Callable[[Console], None])
 
 
 def console() -> Console:
-    """Where text for people goes; plain where it is not a terminal."""
+    """Where text for people goes; plain where it is not a terminal, and a row of a table is one line, for grep."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=True)
+    folded = "COLUMNS" in os.environ or (sys.stdout is not None and sys.stdout.isatty())
+    return Console(highlight=False, soft_wrap=True, width=None if folded else WIDE)
 
 
 def check_target(path: Path, force: bool = False) -> None:
