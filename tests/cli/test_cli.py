@@ -93,6 +93,14 @@ def test_predict(seqgp_, finished, tmp_path):
     assert seqgp_("predict", finished / "run", points, "-o", tmp_path / "out.csv")[0] == 0
 
 
+def test_predict_replaces_no_column_of_the_table(seqgp_, finished, tmp_path):
+    points = tmp_path / "points.csv"
+    points.write_text("x2,x1,y_sd\n0.5,0.25,mine\n")
+    code, _, err = seqgp_("predict", finished / "run", points, "-o", tmp_path / "out.csv")
+    assert (code, "column 'y_sd' is what a result is called; rename it" in err) == (2, True)
+    assert not (tmp_path / "out.csv").exists()
+
+
 def test_summary_export_check(seqgp_, finished, tmp_path):
     code, out, _ = seqgp_("summary", finished / "run", "--json")
     said = json.loads(out)
