@@ -87,6 +87,27 @@ def test_checks_and_diagnostics():
     assert plots.diagnostics(past).data[0].y == (90.0,) * 5
 
 
+def test_what_is_expected_of_the_pit_lies_below_its_bars():
+    band = plots.calibration(CHECKS).layout.shapes[0]
+    assert (band.type, band.layer) == ("rect", "below")
+    assert band.y0 < 1 < band.y1
+
+
+@pytest.mark.parametrize("x", [np.linspace(2.0, 5.0, 12), np.full(12, 3.0)])
+def test_the_first_and_the_last_dot_of_a_line_are_whole(x):
+    """The axis goes beyond them; also where there is but one place."""
+    past = history(1, steps=1)
+    drawn = plots.field(past._replace(steps=[past.steps[0]._replace(x=x[:, None])]))
+    low, high = drawn.layout.xaxis.range
+    assert low < x.min() <= x.max() < high
+
+
+@pytest.mark.parametrize("made", [lambda past: plots.parameter(past, "noise"), plots.field, plots.diagnostics])
+def test_small_numbers_are_powers_of_ten(made):
+    layout = made(history(2)).layout
+    assert (layout.xaxis.exponentformat, layout.yaxis.exponentformat) == ("power", "power")
+
+
 def test_names_are_escaped_and_dates_are_dates():
     past = history(2, labels=["<b>A</b>"] * 12, origin="2024-02-28T00:00:00")
     assert "&lt;b&gt;A" in plots.field(past).data[-1].text[0]

@@ -49,6 +49,14 @@ def test_fit_again_continues_and_says_the_same(seqgp_, finished):
     assert "\x1b" not in out + err  # quiet: no terminal
 
 
+def test_empty_rows_are_noted_once(seqgp_, run):
+    """A table is read more than once: for its first date, and for its data."""
+    table = run.parent / "table.csv"
+    table.write_text(table.read_text() + ",,,,\n" * 3)
+    code, _, err = seqgp_("fit", run.parent / "config.toml")
+    assert (code, err) == (0, f"seqgp: note: {table}: 3 empty rows were left out\n")
+
+
 def test_fit_is_the_library(finished):
     """The command line adds nothing: the same draws as from Python."""
     import jax
@@ -83,6 +91,14 @@ def test_predict(seqgp_, finished, tmp_path):
     assert (frame["y_sd"] > frame["f_sd"]).all()
     assert (frame["f_q2.5"] < frame["f_q50"]).all()
     assert seqgp_("predict", finished / "run", points, "-o", tmp_path / "out.csv")[0] == 0
+
+
+def test_predict_replaces_no_column_of_the_table(seqgp_, finished, tmp_path):
+    points = tmp_path / "points.csv"
+    points.write_text("x2,x1,y_sd\n0.5,0.25,mine\n")
+    code, _, err = seqgp_("predict", finished / "run", points, "-o", tmp_path / "out.csv")
+    assert (code, "column 'y_sd' is what a result is called; rename it" in err) == (2, True)
+    assert not (tmp_path / "out.csv").exists()
 
 
 def test_summary_export_check(seqgp_, finished, tmp_path):

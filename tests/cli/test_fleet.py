@@ -72,6 +72,7 @@ def test_run_status_report_and_go_on(folder, seqgp_):
     assert code == 0
     assert "2 done" in said
     assert said.index("smi") < said.index("dax")
+    assert rows["smi"]["error"] in next(line for line in said.splitlines() if "smi" in line)  # whole, and in one line
     code, said, _ = seqgp_("fleet", "report", folder / "runs", "--reports", 1)
     assert code == 0
     page = (folder / "runs" / "report.html").read_text()
@@ -149,6 +150,11 @@ MISTAKES = {
     "run": ("fleet.toml", BY_TABLE + '[run]\nfolder = "x"\n', r"\[run\] is of a single run"),
     "both": ("fleet.toml", BY_TABLE.replace("seed", 'files = "*.csv"\nseed'), "either streams .* or files"),
     "unknown": ("fleet.toml", BY_TABLE.replace("seed", "sede"), r"line 4: fleet.sede: no such key"),
+    "a title": (
+        "fleet.toml",
+        BY_TABLE.replace("seed", 'title = "{city}"\nseed'),
+        r"\{city\}: streams have no such column; they have: stream, longest",
+    ),
     "no files": ("fleet.toml", BY_FILES.replace("quotes/", "nowhere/"), r"no file \(.csv.* matches"),
 }
 
@@ -177,3 +183,15 @@ def test_streams_are_called_as_they_stand_in_the_table(folder):
     _, _, streams = read_fleet(folder / "fleet.toml")
     assert [stream.name for stream in streams] == ["007", "NA"]
     assert streams[0].configuration.data.file.endswith("007.csv")
+
+
+def test_endings_in_capitals_are_endings(folder):
+    """Of files that other systems wrote; what is no table is no stream."""
+    for name in ("dax", "ftse"):
+        (folder / "quotes" / f"{name}.csv").rename(folder / "quotes" / f"{name}.CSV")
+    (folder / "quotes" / "notes.CSV.txt").write_text("no table")
+    (folder / "files.toml").write_text(BY_FILES.replace("*.csv", "*.CSV*"))
+    _, _, streams = read_fleet(folder / "files.toml")
+    assert [stream.name for stream in streams] == ["dax", "ftse"]
+    (dax, *_), told = streams[0].opened()
+    assert (dax.t, told["data"]["origin"]) == (0.0, "2026-01-01T00:00:00")

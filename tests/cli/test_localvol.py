@@ -7,6 +7,7 @@ import pytest
 
 import seqgp
 from seqgp.apps.localvol import LocalVolFit, simulated_quotes
+from seqgp.io.frames import read_numbered
 
 
 class Quick(LocalVolFit):
@@ -72,3 +73,36 @@ def test_a_folder_with_other_things_is_left_alone(seqgp_, table, tmp_path):
     code, out, err = seqgp_("localvol", table, "-o", tmp_path, *SETTINGS)
     assert code != 0
     assert "holds no run to go on with; choose another folder with -o" in err + out
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "said"),
+    [
+        (lambda text: text.replace("strike", "K"), (), "'expiration', 'K', 'option_type'"),
+        (lambda text: text.replace("strike", "K"), (), "--column OURS=THEIRS"),
+        (lambda text: text.replace(",", ";"), (), "missing columns"),
+        (lambda text: text.encode("utf-16"), (), "it is in UTF-16: save it as UTF-8"),
+        (lambda text: "", (), "the file is empty"),
+        (lambda text: "\n" + text.replace(",P,", ",X,", 1), (), "'X' is neither call nor put: line "),
+        (lambda text: text, ("--knots", "-1", "9"), "-1 and 9 knots, expected at least two each"),
+        (lambda text: text, ("--min-maturity", "50"), "were left out, the last because maturity not above 50"),
+    ],
+)
+def test_what_cannot_be_used_is_named(seqgp_, table, tmp_path, change, options, said):
+    content = change(table.read_text())
+    (tmp_path / "quotes.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    code, out, err = seqgp_("localvol", tmp_path / "quotes.csv", "-o", tmp_path / "out", *options)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_quotes_are_read_as_other_tables(table, tmp_path):
+    """Rows of separators are left out, and lines are counted as in the file."""
+    header, *rows = table.read_text().splitlines()
+    (tmp_path / "quotes.csv").write_text("\n".join([header, rows[0], "", ",,,,,", *rows[1:], ",,,,,"]))
+    frame = read_numbered(tmp_path / "quotes.csv")
+    assert frame.index[:3].tolist() == [2, 5, 6]
+    pd.testing.assert_frame_equal(frame.reset_index(drop=True), pd.read_csv(table))
+    frame.to_parquet(tmp_path / "quotes.parquet", index=False)
+    pd.testing.assert_frame_equal(read_numbered(tmp_path / "quotes.parquet").reset_index(drop=True), pd.read_csv(table))

@@ -1,6 +1,8 @@
 """A hundred malformed inputs: each ends with exit code 2 and one line that names the culprit, and leaves nothing."""
 
+import gzip
 import os
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -21,8 +23,8 @@ def with_row(line, at=3):
 
 
 TABLES = {  # content of table.csv: what the line must say
-    "empty file": ("", "table.csv"),
-    "only blank lines": ("\n\n\n", "table.csv"),
+    "empty file": ("", "table.csv: the file is empty"),
+    "only blank lines": ("\n\n\n", "table.csv: the file is empty"),
     "only a header": (LINES[0] + "\n", "no rows"),
     "one row": (table(LINES[0], LINES[1]), "one row only"),
     "no column t": (GOOD.replace("t,x1", "time,x1"), "no column 't'"),
@@ -30,7 +32,14 @@ TABLES = {  # content of table.csv: what the line must say
     "no column x2": (GOOD.replace("x1,x2", "x1,b"), "no column 'x2'"),
     "no column y": (GOOD.replace(",y,", ",z,"), "no column 'y'"),
     "no column station": (GOOD.replace("station", "name"), "no column 'station'"),
-    "column names in capitals": (GOOD.replace("t,x1,x2,y", "T,X1,X2,Y"), "no column 't'"),
+    "column names in capitals": (GOOD.replace("t,x1,x2,y", "T,X1,X2,Y"), "is it 'T'?"),
+    "a column's name with a blank": (GOOD.replace("x1,x2", "x1 ,x2"), "is it 'x1 '?"),
+    "a slip in a column's name": (GOOD.replace("station", "sation"), "is it 'sation'?"),
+    "a missing date": (
+        GOOD.replace("\n0,", "\n2024-02-02,", 1).replace("\n0,", "\n,").replace("\n1,", "\n2024-02-03,"),
+        "row 3, column 't': the date is missing; every row needs one",
+    ),
+    "no value at all": (re.sub(r",[\d.]+,S", ",,S", GOOD), "column 'y': every value is missing"),
     "semicolons": (GOOD.replace(",", ";"), "no column 't'"),
     "tabs": (GOOD.replace(",", "\t"), "no column 't'"),
     "the same column twice": (GOOD.replace("x1,x2", "x1,x1"), "table.csv: two columns are called 'x1'"),
@@ -45,6 +54,13 @@ TABLES = {  # content of table.csv: what the line must say
     "a year beyond all": (GOOD.replace("\n0,", "\n2024-02-02,").replace("\n1,", "\n99999-02-03,"), "column 't'"),
     "a number of 500 digits": (with_row(f"0,{'9' * 500},0.7,1,S2"), "row 4, column 'x1': the number is infinite"),
     "data beyond squaring": (with_row("0,0.4,0.7,1e150,S2"), "1e+150"),
+    "a location without a name": (
+        with_row("0,0.4,0.7,1,"),
+        "row 4, column 'station': the name of the location is empty",
+    ),
+    "a name of blanks": (with_row('0,0.4,0.7,1,"  "'), "row 4, column 'station': the name of the location is empty"),
+    "empty rows only": (LINES[0] + "\n,,,,\n,,,,\n", "no rows"),
+    "a row with a name alone": (with_row(",,,,S2"), "row 4, column 't': the number is missing"),
     "text in y": (with_row("0,0.4,0.7,much,S2"), "row 4, column 'y': 'much' is not a number"),
     "text in x1": (with_row("0,west,0.7,1,S2"), "row 4, column 'x1': 'west'"),
     "text in x2": (with_row("0,0.4,north,1,S2"), "row 4, column 'x2'"),
@@ -235,6 +251,18 @@ def _excel(place):
     (place / "table.xlsx").write_bytes(b"PK\x03\x04")
 
 
+def _utf16(place):
+    (place / "table.csv").write_text(GOOD, encoding="utf-16")
+
+
+def _packed(place):
+    (place / "table.csv").write_bytes(gzip.compress(GOOD.encode()))
+
+
+def _spreadsheet(place):
+    (place / "table.csv").write_bytes(b"PK\x03\x04\x14\xff\x00")
+
+
 def _broken_parquet(place):
     (place / "config.toml").write_text(change("table.csv", "table.parquet"))
     (place / "table.parquet").write_bytes(b"PAR1 and no more")
@@ -296,7 +324,10 @@ def _durations(place):
         (_durations, "column 't' holds timedelta64"),
         (_bytes, "table.csv"),
         (_zeros, "table.csv"),
-        (_latin, "not a text file in UTF-8"),
+        (_latin, "not a text file in UTF-8 (byte 75); save it as UTF-8, if it is a CSV"),
+        (_utf16, "it is in UTF-16: save it as UTF-8"),
+        (_packed, "it is compressed: unpack it first"),
+        (_spreadsheet, "it is a spreadsheet or an archive: save it as CSV"),
         (_folder, "a folder, not a table"),
         (_gone, "table.csv: no such file"),
         (_excel, "expected .csv or .parquet"),
@@ -343,7 +374,7 @@ def test_other_files_for_fit(seqgp_, place, spoil, phrase):
         (["predict", "{run}", "{place}/table.csv", "-o", "{place}/out.csv", "--time", "-1"], "before the last t"),
         (["predict", "{run}", "{place}/table.csv", "-o", "{place}/out.csv", "--time", "noon"], "--time"),
         (["predict", "{run}", "{place}/table.csv"], "Missing option"),
-        (["export", "{run}", "{place}/out.xlsx"], "expected .nc, .zarr or .parquet"),
+        (["export", "{run}", "{place}/out.xlsx"], "expected .nc, .zarr, .parquet or .csv"),
         (["export", "{run}", "{place}/no/folder/out.nc"], "there is no folder"),
         (["report", "{run}", "-o", "{place}"], "is a folder"),
         (["report", "{place}", "-o", "{place}/report.html"], "no run here"),

@@ -1,6 +1,7 @@
 """Data are used, or named: nothing that a run is given is passed over in silence."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import seqgp
 from cli_tables import CONFIG, rows
 from seqgp.io.left import left_out
+from seqgp.plots.history import history_of
 
 
 @pytest.fixture
@@ -127,3 +129,59 @@ def test_a_damaged_run_is_exit_code_3_for_every_command(seqgp_, run, tmp_path):
     }
     found = {name: seqgp_(name, *arguments)[0] for name, arguments in commands.items()}
     assert found == dict.fromkeys(commands, 3)
+
+
+def test_a_title_that_is_edited_later_is_taken_up(seqgp_, run):
+    """It is no part of the model: wherever a title shows, it is that of the configuration as it stands."""
+    config = run.parent / "config.toml"
+
+    def title():
+        assert seqgp_("report", run, "-o", run.parent / "page.html", "--force")[0] == 0
+        return re.search("<h1>(.*?)</h1>", (run.parent / "page.html").read_text())[1]
+
+    assert seqgp_("fit", config)[0] == 0
+    assert title() == run.name
+    config.write_text(config.read_text().replace("seed = 3", 'seed = 3\ntitle = "Winds"'))
+    assert title() == "Winds"
+    (run.parent / "more.csv").write_text(rows([9]))
+    assert seqgp_("update", run, run.parent / "more.csv")[0] == 0
+    assert seqgp.Store(run).manifest.section("run")["title"] == "Winds"
+    config.write_text("half an edi")
+    assert title() == "Winds"
+    assert seqgp_("check", run)[0] == 0
+
+
+def test_a_configuration_of_another_run_says_nothing_of_this_one(seqgp_, run):
+    config = run.parent / "config.toml"
+    config.write_text(config.read_text().replace("seed = 3", 'seed = 3\ntitle = "Winds"'))
+    assert seqgp_("fit", config)[0] == 0
+    config.write_text(config.read_text().replace("Winds", "Waves").replace('"run"', '"another"'))
+    assert history_of(seqgp.Store(run)).title == "Winds"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('unit = "days"', 'unit = "hours"', "data.unit is 'hours', but the run in"),
+        ('unit = "days"', 'origin = "2024-01-01"', "data.origin is '2024-01-01', but the run in"),
+    ],
+)
+def test_a_run_counts_its_times_as_it_did(seqgp_, tmp_path, old, new, said):
+    """With another unit or origin the same dates would be other times, later than all that was seen."""
+    config = tmp_path / "config.toml"
+    config.write_text(CONFIG.replace('value = "y"', 'value = "y"\nunit = "days"'))
+    (tmp_path / "table.csv").write_text(rows([0, 1]).replace("\n0,", "\n2024-02-01,").replace("\n1,", "\n2024-02-02,"))
+    assert seqgp_("fit", config)[0] == 0
+    config.write_text(config.read_text().replace(old, new))
+    code, _, err = seqgp_("fit", config)
+    assert code == 2
+    assert said in err
+    assert seqgp.Store(tmp_path / "run").times == [0.0, 1.0]
+
+
+def test_a_run_of_numbers_takes_no_dates_by_fit_either(seqgp_, run):
+    table = run.parent / "table.csv"
+    table.write_text(rows([0, 9]).replace("\n0,", "\n2024-02-01,").replace("\n9,", "\n2024-02-22,"))
+    code, _, err = seqgp_("fit", run.parent / "config.toml")
+    assert code == 2
+    assert "column 't' holds dates, but the run's times are numbers" in err

@@ -1,15 +1,17 @@
 """The tree is what ArviZ expects: its statistics and plots work, and files give it back."""
 
+import shutil
 import warnings
 
 import arviz_stats
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
 import seqgp
 from runs import key, sampler, snapshots
-from seqgp.io.export import export_run
+from seqgp.io.export import export_run, latent_table
 from seqgp.io.tables import Labelled
 
 
@@ -59,6 +61,46 @@ def test_to_disk_and_back(run, tmp_path, ending, engine):
         for group in tree.children:
             xr.testing.assert_identical(back[group].to_dataset().load(), tree[group].to_dataset())
     assert [path.name for path in tmp_path.iterdir()] == [f"run{ending}"]
+
+
+@pytest.fixture
+def dated(run, tmp_path):
+    """The same run with a table that has names and dates, one of them the name of a statistic."""
+    shutil.copytree(run.store.path, tmp_path / "dated")
+    data = {"time": "day", "inputs": ["lon", "lat"], "value": "mean", "origin": "2024-02-28T00:00:00+00:00"}
+    steps = [step.snapshot for step in run.store]
+    return seqgp.run(
+        sampler(), steps, store=tmp_path / "dated", configuration={"data": {**data, "unit": "weeks"}}
+    ).store
+
+
+DATES = ["2024-02-28T00:00:00", "2024-02-28T16:48:00", "2024-02-29T18:00:00"]  # after 0, 0.1 and 0.25 weeks
+
+
+def test_a_flat_table_has_the_names_and_dates_of_the_run_s_own(run, dated, tmp_path):
+    for ending in (".parquet", ".csv"):
+        export_run(dated, tmp_path / f"out{ending}")
+    table = pd.read_parquet(tmp_path / "out.parquet")
+    assert table.columns[:6].tolist() == ["day", "weeks", "location", "lon", "lat", "mean (data)"]
+    assert table["day"].drop_duplicates().tolist() == [pd.Timestamp(date, tz="UTC") for date in DATES]
+    assert pd.read_csv(tmp_path / "out.csv", parse_dates=["day"]).equals(table.astype({"location": int}))
+    last = table[table["weeks"] == 0.25]
+    np.testing.assert_array_equal(last["mean (data)"], run.snapshot.y)
+    np.testing.assert_array_equal(last[["lon", "lat"]], run.snapshot.x)
+    np.testing.assert_array_equal(last["mean"], np.asarray(run.state.latent).mean(axis=0))
+    plain = latent_table(run.store)  # of a run that has no table
+    assert plain.columns[:5].tolist() == ["time", "location", "x0", "x1", "y"]
+    np.testing.assert_array_equal(plain.iloc[:, 5:], table.iloc[:, 6:])
+
+
+def test_the_tree_has_the_names_and_dates_of_the_run_s_own(dated, tmp_path):
+    export_run(dated, tmp_path / "run.nc")
+    with xr.open_datatree(tmp_path / "run.nc", engine="h5netcdf") as tree:
+        latent = tree["posterior/latent"]
+        assert latent.date.values.tolist() == np.array(DATES, dtype=latent.date.dtype).tolist()
+        assert latent.time.attrs["long_name"] == "day"
+        assert tree["constant_data/x"].dimension.values.tolist() == ["lon", "lat"]
+        assert tree["observed_data/y"].attrs["long_name"] == "mean"
 
 
 def test_arviz_works_on_it(run):

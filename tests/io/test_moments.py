@@ -6,6 +6,7 @@ import pytest
 import seqgp
 from seqgp.cli.common import moment
 from seqgp.io.moments import moment_text
+from seqgp.io.naming import naming_of
 from seqgp.plots.history import history_of
 
 
@@ -21,6 +22,12 @@ from seqgp.plots.history import history_of
 )
 def test_a_configuration_of_ones_own_says_nothing_of_dates(data):
     assert moment_text(2.0, data) == "t = 2"
+    assert naming_of(data, 1).dates([2.0]) is None
+
+
+@pytest.mark.parametrize("inputs", [None, "x", 3, ["x", "x"], ["x"], ["a", "b", "c"]])
+def test_names_that_are_not_those_of_all_inputs_are_none(inputs):
+    assert naming_of({"inputs": inputs, "value": 3, "time": ""}, 2)[:4] == (None, None, None, None)
 
 
 def test_a_run_may_remember_anything(tmp_path):

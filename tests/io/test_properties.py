@@ -5,6 +5,7 @@ import tomllib
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -101,3 +102,42 @@ def test_names_are_kept_as_they_stand(tmp_path):
     assert np.isnan(snapshot.y).tolist() == [False, True]
     _, _, frame = points_from(path, columns)
     assert frame[["id", "note"]].to_numpy().tolist() == [["007", "NA"], ["NA", ""]]
+
+
+def test_empty_rows_are_left_out_and_counted(tmp_path):
+    """Spreadsheets leave rows of separators behind; those that follow keep the numbers that they have in the file."""
+    path = tmp_path / "table.csv"
+    path.write_text('t,x,y,id\n,,,\n20240501,1,2,"a\n,,,\nb"\n , ,"",\n20240502,2,,c\n,,,\n,\n')
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        first, second = snapshots_from(path, COLUMNS._replace(location="id"))
+    assert (first.labels, second.labels) == (["a\n,,,\nb"], ["c"])
+    assert second.rows(path) == "row 7"
+    empty, dates = (str(warning.message) for warning in caught)
+    assert empty == f"{path}: 4 empty rows were left out"
+    assert "20240501 is taken as a number" in dates  # whole numbers are whole without the empty rows
+
+
+def test_empty_rows_above_the_header_are_left_out_too(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text(",,\n\n ,\nt,x,y\n0,1,2\n1,much,2\n")
+    with (
+        pytest.warns(UserWarning, match="2 empty rows were left out"),
+        pytest.raises(TableError, match=r"row 6, .*much"),
+    ):
+        snapshots_from(path, COLUMNS)
+
+
+def test_a_row_that_says_it_is_missing_is_not_empty(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("t,x,y\n0,1,2\nNA,NA,NA\n")
+    with pytest.raises(TableError, match="row 3, column 't': the number is missing"):
+        snapshots_from(path, COLUMNS)
+
+
+def test_the_index_of_a_parquet_file_is_columns(tmp_path):
+    """Of frames whose times and names were an index when pandas wrote them."""
+    frame = pd.DataFrame({"t": [0, 0, 1], "id": ["a", "b", "a"], "x": [1.0, 2.0, 1.0], "y": [3.0, 4.0, 5.0]})
+    frame.set_index(["t", "id"]).to_parquet(tmp_path / "table.parquet")
+    first, second = snapshots_from(tmp_path / "table.parquet", COLUMNS._replace(location="id"))
+    assert (first.labels, second.labels, second.t) == (["a", "b"], ["a"], 1.0)

@@ -12,10 +12,13 @@ import pytest
 
 import seqgp
 from runs import key, sampler, snapshots
+from runs import model as runs_model
 from seqgp.io.tables import Labelled
 from seqgp.plots.history import history_of
 from seqgp.report import report
-from seqgp.report.make import _stations
+from seqgp.report.make import _parameters, _stations
+from seqgp.report.page import Page
+from seqgp.report.sentences import about_latent
 
 MARKUP = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script><b>bold</b>"
 
@@ -84,6 +87,35 @@ def test_locations_are_places_and_the_same_run_has_the_same_stations(page):
     names = [f"station {i}" for i in range(5)]
     steps = [moment._replace(labels=names, x=np.zeros((5, 2))) for moment in history.steps]
     assert _stations(history._replace(steps=steps)) == names[:1]  # of equals the first, not one by chance
+
+
+@pytest.mark.parametrize("dimension", [1, 3])
+def test_captions_speak_of_data_where_they_are_drawn(page, dimension):
+    past = history_of(seqgp.Store(page.parent / "run"))
+    past = past._replace(steps=[moment._replace(x=np.zeros((5, dimension))) for moment in past.steps])
+    assert about_latent(past, False, runs_model()).endswith("; dark dots are data.")
+    assert "the data are not drawn" in about_latent(past._replace(beside=False), False, runs_model())
+
+
+@pytest.mark.parametrize(
+    ("on_grid", "model", "said"),
+    [
+        (True, runs_model(), "dots are the locations"),
+        (False, None, "there is no map between them, as the model has code of its own: report(…, model=…)"),
+    ],
+)
+def test_a_map_that_is_missing_is_explained(page, on_grid, model, said):
+    caption = about_latent(history_of(seqgp.Store(page.parent / "run")), on_grid, model)
+    assert said in caption
+    assert "dark dots" not in caption
+
+
+def test_priors_have_a_column_where_they_are_known(page):
+    past = history_of(seqgp.Store(page.parent / "run"))
+    for model, there in ((runs_model(), True), (None, False)):
+        made = Page("parameters")
+        _parameters(made, past, model)
+        assert ("prior, 95 %" in made.html("")) is there
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -10,7 +11,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from seqgp.cli.common import FINE, INTERRUPTED, MISTAKE, end_at_once
+from seqgp.cli.common import FINE, INTERRUPTED, MISTAKE, UNREAD, end_at_once
 from seqgp.cli.lazy import STYLE, Commands
 
 app = typer.Typer(
@@ -48,18 +49,47 @@ def main(arguments: list[str] | None = None) -> None:
     quiet = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, end_at_once) if quiet else None
     try:
-        code = get_command(app).main(given or ["--help"], prog_name="seqgp", standalone_mode=False)
-    except (typer.Abort, KeyboardInterrupt):
-        sys.exit(INTERRUPTED)
-    except Exception as error:
-        message = getattr(error, "format_message", None)  # of the command line's own parser
-        if message is None:
-            raise
-        context = getattr(error, "ctx", None)
-        how = f" (see `{context.command_path} --help`)" if context is not None else ""
-        print(f"seqgp: {' '.join(message().split())}{how}", file=sys.stderr)
-        sys.exit(MISTAKE)
+        code = _run(given or ["--help"])
+    except BrokenPipeError:
+        _let_go()
+        code = UNREAD
     finally:
         if quiet:
             signal.signal(signal.SIGINT, before or signal.default_int_handler)
-    sys.exit(code if isinstance(code, int) else FINE)
+    sys.exit(code)
+
+
+def _run(given: list[str]) -> int:
+    """The exit code of a command; where nobody reads what it says, a ``BrokenPipeError``."""
+    try:
+        code = get_command(app).main(given, prog_name="seqgp", standalone_mode=False)
+        print(end="", flush=True)
+        return code if isinstance(code, int) else FINE
+    except (typer.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # which Rich ends the process on by itself
+            raise end.__context__ from None
+        raise
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        message = getattr(error, "format_message", None)  # of the command line's own parser
+        unwritten = isinstance(error, OSError) and error.filename is None  # what was said found no room
+        if message is None and not unwritten:
+            raise
+        context = getattr(error, "ctx", None)
+        how = f" (see `{context.command_path} --help`)" if context is not None else ""
+        text = f"standard output: {error}" if message is None else message()
+        print(f"seqgp: {' '.join(text.split())}{how}", file=sys.stderr)
+        return MISTAKE
+
+
+def _let_go() -> None:
+    """What is left in the buffers goes nowhere: at the end of the process Python would complain of it."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(nowhere, stream.fileno())

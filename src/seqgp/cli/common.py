@@ -25,8 +25,9 @@ if TYPE_CHECKING:  # `seqgp --help` waits for neither
 
     from seqgp.io.store import Store
 
-FINE, FAILED, MISTAKE, DAMAGED, INTERRUPTED = 0, 1, 2, 3, 130
+FINE, FAILED, MISTAKE, DAMAGED, INTERRUPTED, UNREAD = 0, 1, 2, 3, 130, 141
 
+WIDE = 2000  # letters of a line in a file or a pipe, at most
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="The seed of the random numbers.")]
@@ -56,9 +57,11 @@ def command(function: Callable[..., Any] | None = None, *, stopped: str | Callab
         as_json, debug = kwargs.get("json", False), kwargs.get("debug", False)
         try:
             with warnings.catch_warnings(), _signals(stopped is not None):
-                warnings.showwarning = _show_warning
+                warnings.showwarning = _noting()
                 _prepare()
                 return function(*args, **kwargs)
+        except BrokenPipeError:  # nobody reads any more, `seqgp … | head`: no mistake, and nothing to say
+            raise
         except (SeqgpError, OSError, MemoryError) as error:
             if debug:
                 raise
@@ -138,10 +141,11 @@ def show(result: dict[str, Any], as_json: bool, text: Callable[[Console], None])
 
 
 def console() -> Console:
-    """Where text for people goes; plain where it is not a terminal."""
+    """Where text for people goes; plain where it is not a terminal, and a row of a table is one line, for grep."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=True)
+    folded = "COLUMNS" in os.environ or (sys.stdout is not None and sys.stdout.isatty())
+    return Console(highlight=False, soft_wrap=True, width=None if folded else WIDE)
 
 
 def check_target(path: Path, force: bool = False) -> None:
@@ -183,5 +187,14 @@ def _complain(text: str, as_json: bool) -> None:
     print(json.dumps({"error": text}, ensure_ascii=False) if as_json else f"seqgp: {text}", file=sys.stderr)
 
 
-def _show_warning(message: Warning | str, *_: Any) -> None:
-    print(f"seqgp: note: {' '.join(str(message).split())}", file=sys.stderr)
+def _noting() -> Callable[..., None]:
+    """What becomes of warnings while a command runs: a line each, said once, however often a table is read."""
+    said: set[str] = set()
+
+    def note(message: Warning | str, *_: Any) -> None:
+        text = f"seqgp: note: {' '.join(str(message).split())}"
+        if text not in said:
+            said.add(text)
+            print(text, file=sys.stderr)
+
+    return note

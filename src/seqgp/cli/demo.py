@@ -16,9 +16,11 @@ from seqgp.cli.common import Debug, Json, Mistake, Seed, command, show
 from seqgp.cli.localvol import localvol
 from seqgp.cli.template import TEMPLATE
 from seqgp.io.configuration import read_configuration
+from seqgp.io.configured import resolved
 from seqgp.io.files import write_atomically, write_csv
 from seqgp.io.run import run
 from seqgp.io.tables import snapshots_from
+from seqgp.io.title import with_source
 
 
 class Example(StrEnum):
@@ -64,13 +66,13 @@ def demo(
     for old, new in changes.items():
         text = text.replace(old, new)
     write_atomically(config, lambda file: file.write(text.encode()))
-    configuration = read_configuration(config)
+    configuration = resolved(config, read_configuration(config), seed)
     result = run(
         configuration.build(),
         snapshots_from(table, configuration.data.columns()),
         key=jax.random.key(seed or 0),
         store=folder / "run",
-        configuration=configuration.model_dump(mode="json"),
+        configuration=with_source(configuration.model_dump(mode="json"), config),
     )
     from seqgp.report import report
 

@@ -19,6 +19,7 @@ from seqgp.io.run import Run, run
 from seqgp.io.seen import Seen
 from seqgp.io.store import Store
 from seqgp.io.tables import Columns, Labelled, snapshots_from
+from seqgp.io.title import title_of, with_source
 from seqgp.samplers.protocol import Sampler
 from seqgp.samplers.remarks import add_up, headline
 
@@ -43,7 +44,7 @@ def fit(
         key=jax.random.key(configuration.run.seed),
         keep=configuration.run.keep,
         store=configuration.run.folder,
-        configuration=configuration.model_dump(mode="json"),
+        configuration=with_source(configuration.model_dump(mode="json"), config),
     )
     report_run(result, json, whole=True)
 
@@ -75,7 +76,8 @@ def configuration_of(store: Store) -> Configuration:
     content = store.manifest.configuration
     if content is None or "data" not in content:
         raise Mistake(f"{store.path}: the run was made in Python, not by `seqgp fit`; go on with it there")
-    content = {**content, "sampler": {"method": "sequential", **(content.get("sampler") or {})}}  # in version 0.1
+    content = {name: content[name] for name in Configuration.model_fields if name in content}
+    content["sampler"] = {"method": "sequential", **(content.get("sampler") or {})}  # in version 0.1
     try:
         return Configuration.model_validate(content)
     except ValueError as error:
@@ -107,7 +109,10 @@ class Continued(NamedTuple):
 
     def extend(self, snapshots: list[Labelled]) -> Run:
         """Sample after each of some later snapshots."""
-        return run(self.sampler, snapshots, keep=self.configuration.run.keep, store=self.store)
+        manifest = self.store.manifest
+        section = manifest.section("run") | {"title": title_of(self.store)}
+        told = {**(manifest.configuration or {}), "run": section}
+        return run(self.sampler, snapshots, keep=self.configuration.run.keep, store=self.store, configuration=told)
 
 
 def sort_out(seen: Seen, file: Path, snapshots: list[Labelled]) -> tuple[list[Labelled], list[str]]:

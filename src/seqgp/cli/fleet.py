@@ -143,7 +143,7 @@ def _client(scheduler: str | None, workers: int | None) -> Iterator[Any]:
 
 def _table(rows: list[tuple[Outcome, str]]) -> Table:
     numbers = [Column(name, justify="right") for name in ("steps", "t", "CRPS", "inside 95 %", "warnings")]
-    table = Table(Column("stream"), Column("state"), *numbers, Column("what is wrong"), box=SIMPLE)
+    table = Table(Column("stream"), Column("state"), *numbers, Column("what is wrong", overflow="fold"), box=SIMPLE)
     for row, state in rows[:SHOWN]:
         where = "" if row.step is None else f"step {row.step}: "
         cells = (

@@ -28,7 +28,7 @@ COMMANDS = {  # where each is, and the first line of its docstring
     "summary": ("reading", "Show what a run holds: times, parameters now, diagnostics."),
     "export": (
         "reading",
-        "Write a run for other tools: NetCDF or Zarr (ArviZ, xarray), or one flat Parquet table of the latent.",
+        "Write a run for other tools: NetCDF or Zarr (ArviZ, xarray), or one flat table of the latent, Parquet or CSV.",
     ),
     "check": ("reading", "Read every file of a run, and name those that are broken."),
     "report": ("reading", "Write one self-contained HTML page about a run."),

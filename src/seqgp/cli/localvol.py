@@ -14,12 +14,14 @@ from rich.table import Table
 
 from seqgp.cli.common import Debug, Json, Mistake, Seed, command, show
 from seqgp.io.files import write_atomically, write_csv
-from seqgp.io.frames import require_regular
+from seqgp.io.frames import READERS, read_numbered
 from seqgp.io.store import Store
 
 RUN = "run"  # in the folder of the results
 
-KnotsOption = Annotated[tuple[int, int], typer.Option(help="Knots in maturity and in log-moneyness.")]
+KnotsOption = Annotated[
+    tuple[int, int], typer.Option(help="Knots in maturity and in log-moneyness, at least two each.")
+]
 
 
 @command(stopped="every finished day is kept, and the same command goes on")
@@ -41,7 +43,12 @@ def localvol(
     robust: Annotated[bool, typer.Option("--robust", help="Student-t noise, against outliers.")] = False,
     knots: KnotsOption = (6, 24),
     min_maturity: Annotated[float, typer.Option(help="Leave out shorter maturities, in years.")] = 0.05,
-    deviations: Annotated[float, typer.Option(help="Leave out strikes further from the money.")] = 2.0,
+    deviations: Annotated[
+        float,
+        typer.Option(
+            help="Leave out strikes further from the money than so many deviations, of a volatility of 25 % a year."
+        ),
+    ] = 2.0,
     draws: Annotated[int, typer.Option(min=20, help="Draws of each day.")] = 1000,
     seed: Seed = None,
     json: Json = False,
@@ -55,9 +62,9 @@ def localvol(
     from seqgp.apps.localvol import LocalVolFit, Quotes
 
     store = _store(folder)
-    require_regular(quotes)
-    try:
-        table = Quotes.from_csv(quotes, _mapping(column))
+    mapping, known = _mapping(column), quotes.suffix.lower() in READERS or not quotes.is_file()
+    try:  # what pandas reads besides, a table that is compressed, say, it reads by itself
+        table = Quotes.from_frame(read_numbered(quotes), mapping) if known else Quotes.from_csv(quotes, mapping)
         chosen = table.select(min_maturity=min_maturity, max_deviations=deviations)
         model = _model(store, chosen, knots, noise=noise, robust=robust)
         days = [chosen.day(date) for date in chosen.dates]

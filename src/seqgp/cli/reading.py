@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
 import typer
 from rich.box import SIMPLE
 from rich.table import Column, Table
@@ -31,8 +30,8 @@ from seqgp.cli.template import TEMPLATE
 from seqgp.evaluate.predict import predict as predict_at
 from seqgp.io.configuration import DataSection
 from seqgp.io.dates import time_from
-from seqgp.io.export import EXPORTS, export_run
-from seqgp.io.files import write_atomically, write_csv
+from seqgp.io.export import EXPORTS, export_run, write_table
+from seqgp.io.files import write_atomically
 from seqgp.io.left import left_out
 from seqgp.io.store import Store
 from seqgp.io.summary import STATISTICS, flat_parameters
@@ -42,6 +41,7 @@ from seqgp.samplers.remarks import add_up
 
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")]
 TABLES = (".csv", ".parquet")
+RESULTS = tuple(f"{name}_{what}" for name in "fy" for what in ("mean", "sd", "q2.5", "q50", "q97.5"))  # of a prediction
 
 
 def _check_output(output: Path, endings: tuple[str, ...], force: bool) -> None:
@@ -72,7 +72,12 @@ def new(
 @command
 def predict(
     folder: RunFolder,
-    points: Annotated[Path, typer.Argument(metavar="POINTS.csv", help="A table with the input columns.")],
+    points: Annotated[
+        Path,
+        typer.Argument(
+            metavar="POINTS.csv", help="A table with the columns of inputs and covariates; others are passed on."
+        ),
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The table to write: .csv or .parquet.")],
     t: Annotated[
         str | None,
@@ -94,14 +99,17 @@ def predict(
     data = configuration_of(store).data
     when = None if t is None else _time(t, data)
     x, context, frame = points_from(points, data.columns())
+    taken = [name for name in frame.columns if name in RESULTS]
+    if taken:
+        raise Mistake(f"{points}: column {taken[0]!r} is what a result is called; rename it")
     state = store.latest().state
     if when is not None and when < state.t:
         last = moment(store, state.t)
         raise Mistake(f"--time {t}: before the last time of the run, {last}; only the present and the future are kept")
     prediction = predict_at(stream(seed or 0, "predict"), model, state, x, when, context)
-    for name, draws in (("f", prediction.f), ("y", prediction.y)):
-        frame = frame.assign(**_statistics(name, np.asarray(draws)))
-    _write_table(output, frame)
+    values = (*_statistics(prediction.f), *_statistics(prediction.y))
+    frame = frame.assign(**dict(zip(RESULTS, values)))
+    write_table(output, frame)
     said = {"written": output, "points": len(frame), "t": prediction.t, "draws": state.draws}
     at = moment(store, prediction.t)
     show(said, json, lambda out: out.print(f"wrote {output}: {len(frame)} points at {at}", markup=False))
@@ -140,12 +148,12 @@ def summary(folder: RunFolder, json: Json = False, debug: Debug = False) -> None
 @command
 def export(
     folder: RunFolder,
-    output: Annotated[Path, typer.Argument(metavar="OUT.nc|.zarr|.parquet", help="What to write.")],
+    output: Annotated[Path, typer.Argument(metavar="OUT.nc|.zarr|.parquet|.csv", help="What to write.")],
     force: Force = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Write a run for other tools: NetCDF or Zarr (ArviZ, xarray), or one flat Parquet table of the latent."""
+    """Write a run for other tools: NetCDF or Zarr (ArviZ, xarray), or one flat table of the latent, Parquet or CSV."""
     store = open_run(folder)
     _check_output(output, EXPORTS, force)
     export_run(store, output)
@@ -211,17 +219,9 @@ def _time(text: str, data: DataSection) -> float:
         raise Mistake(f"--time {text}: {error}") from error
 
 
-def _statistics(name: str, draws: np.ndarray) -> dict[str, np.ndarray]:
-    quantiles = np.quantile(draws, [0.025, 0.5, 0.975], axis=0)
-    values = [draws.mean(axis=0), draws.std(axis=0), *quantiles]
-    return {f"{name}_{what}": v for what, v in zip(("mean", "sd", "q2.5", "q50", "q97.5"), values)}
-
-
-def _write_table(path: Path, frame: pd.DataFrame) -> None:
-    if path.suffix == ".csv":
-        write_csv(path, frame)
-    else:
-        write_atomically(path, lambda file: frame.to_parquet(file, index=False))
+def _statistics(draws: Any) -> list[np.ndarray]:
+    values = np.asarray(draws)
+    return [values.mean(axis=0), values.std(axis=0), *np.quantile(values, [0.025, 0.5, 0.975], axis=0)]
 
 
 def _show_summary(out: Any, said: dict[str, Any], info: Any, times: str) -> None:

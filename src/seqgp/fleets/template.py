@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import re
@@ -92,10 +93,10 @@ def read_fleet(config: Path) -> tuple[FleetSection, Path, list[Stream]]:
     folder, samplers = here / section.folder, _Samplers()
     streams: list[Stream] = []
     for row in _rows(config, section, here):
-        filled = _filled(template, lambda name, row=row: _value(config, row, name))
-        name = str(row["stream"])
+        value = functools.partial(_value, config, row)
+        filled, name = _filled(template, value), str(row["stream"])
         run = {"folder": str(folder / name), "seed": section.seed, "keep": section.keep}
-        run["title"] = name if section.title is None else str(_filled(section.title, row.__getitem__))
+        run["title"] = name if section.title is None else str(_filled(section.title, value))
         try:
             configuration = validated(config, text, {**filled, "run": run})
             streams.append(TableStream(name, samplers(configuration), (), configuration, here / config.name))

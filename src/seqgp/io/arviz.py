@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from seqgp.io.errors import StoreError
+from seqgp.io.naming import Naming, naming_of
 from seqgp.io.step import labels_of
 from seqgp.io.store import Store
 from seqgp.models.errors import extra
@@ -44,7 +45,8 @@ def to_datatree(source: Any, model: Model | None = None) -> xr.DataTree:
     Groups: ``posterior`` (``latent``, and every parameter in natural units), ``posterior_predictive`` (replicated data
     at the same inputs), ``sample_stats`` (per step: R-hat, ESS, seconds, evaluations), ``observed_data`` and
     ``constant_data`` (inputs, context). A location is a place with a name where there are names, and NaN at times at
-    which it is absent; without names it is the number of a row, whose inputs are ``constant_data/x``.
+    which it is absent; without names it is the number of a row, whose inputs are ``constant_data/x``. Where times
+    are dates in the run's table, ``date`` is a coordinate beside ``time``.
 
     Args:
         source: a ``Run`` or a :class:`Store`; of a store, all steps that are kept whole.
@@ -55,23 +57,34 @@ def to_datatree(source: Any, model: Model | None = None) -> xr.DataTree:
     records = _records(source, store)
     names = _location_names(records)
     places = _places(records, names)
-    times = np.array([record.state.t for record in records])
+    naming = naming_of({} if store is None else store.manifest.section("data"), records[-1].snapshot.x.shape[1])
+    times = _times([record.state.t for record in records], naming)
     groups = {
         "posterior": _posterior(records, places),
         "sample_stats": _sample_stats([record.info for record in records]),
-        "observed_data": _observed(records, places),
-        "constant_data": _constant(records, places),
+        "observed_data": _observed(records, places, naming),
+        "constant_data": _constant(records, places, naming),
     }
     if model is not None:
         check_state(model, records[-1].state, "to_datatree")
         groups["posterior_predictive"] = _predictive(records, places, model)
     attributes = {"inference_library": "seqgp", "settings": json.dumps(records[-1].info.settings)}
     for name, group in groups.items():
-        group = group.assign_coords(time=times)
+        group = group.assign_coords(times)
         if "location" in group.dims:
             group = group.assign_coords(location=names if names is not None else np.arange(places.size))
         groups[name] = group.assign_attrs(attributes)
     return xr.DataTree.from_dict(groups)
+
+
+def _times(times: list[float], naming: Naming) -> dict[str, Any]:
+    """The coordinate of time, and beside it the dates (in UTC, where the table's have a zone)."""
+    attributes = {} if naming.time is None else {"long_name": naming.time}
+    found: dict[str, Any] = {"time": ("time", np.array(times), attributes)}
+    dates = naming.dates(times)
+    if dates is not None:
+        found["date"] = ("time", np.array([date.split("+")[0] for date in dates], dtype="datetime64[us]"), attributes)
+    return found
 
 
 def _records(source: Any, store: Store | None) -> list[Record]:
@@ -178,13 +191,14 @@ def _data_dims(records: list[Record]) -> tuple[str, ...]:
     return tuple(f"y_dim_{i}" for i in range(snapshots[-1].y.ndim))
 
 
-def _observed(records: list[Record], places: _Places) -> xr.Dataset:
+def _observed(records: list[Record], places: _Places, naming: Naming) -> xr.Dataset:
     dims, data = _data_dims(records), [record.snapshot.y for record in records]
     stacked = _stack(places.put(data, axis=0) if dims == ("location",) else data, axis=0)
-    return xr.Dataset({"y": xr.Variable(("time", *dims), stacked)})
+    attributes = {} if naming.value is None else {"long_name": naming.value}
+    return xr.Dataset({"y": xr.Variable(("time", *dims), stacked, attributes)})
 
 
-def _constant(records: list[Record], places: _Places) -> xr.Dataset:
+def _constant(records: list[Record], places: _Places, naming: Naming) -> xr.Dataset:
     inputs = np.stack(places.put([record.snapshot.x for record in records], axis=0))
     variables = {"x": xr.Variable(("time", "location", "dimension"), inputs)}
     contexts = [_named_leaves(record.snapshot.context) for record in records]
@@ -198,7 +212,8 @@ def _constant(records: list[Record], places: _Places) -> xr.Dataset:
         if leaf.ndim and all(len(value) == n for value, n in zip(values, locations)):
             dims[0], values = "location", places.put(values, axis=0)
         variables[name] = xr.Variable(("time", *dims), _stack(values, axis=0))
-    return xr.Dataset(variables)
+    data = xr.Dataset(variables)
+    return data if naming.inputs is None else data.assign_coords(dimension=naming.inputs)
 
 
 def _named_leaves(context: Any) -> dict[str, np.ndarray]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from seqgp.io.configuration import Configuration, ConfigurationError
+import numpy as np
+
+from seqgp.io.configuration import Configuration, ConfigurationError, DataSection
+from seqgp.io.dates import parse_origin
 from seqgp.io.errors import TableError
 from seqgp.io.step import Step
 from seqgp.io.store import Store
@@ -23,6 +26,10 @@ def configured_snapshots(configuration: Configuration, sampler: Any) -> list[Lab
     snapshots = snapshots_from(file, configuration.data.columns())
     if sum(len(snapshot.x) for snapshot in snapshots) < FEWEST_ROWS:
         raise TableError(f"{file}: one row only; a latent function needs at least {FEWEST_ROWS}")
+    if all(np.isnan(snapshot.y).all() for snapshot in snapshots):
+        raise TableError(
+            f"{file}: column {configuration.data.value!r}: every value is missing; is it the right column?"
+        )
     check_table(file, sampler, snapshots)
     if len(snapshots) > 1:
         try:
@@ -35,28 +42,41 @@ def configured_snapshots(configuration: Configuration, sampler: Any) -> list[Lab
 def resolved(config: Path, configuration: Configuration, seed: int | None) -> Configuration:
     """Paths relative to the configuration's folder, the seed of the command line, and dates counted from the first."""
     data, section = configuration.data, configuration.run
-    file = str(config.parent / data.file)
-    stored = Store(config.parent / section.folder)
-    origin = data.origin
-    if origin is None and stored.exists and len(stored):  # the first date of a table may change, that of a run may not
-        origin = stored.manifest.section("data").get("origin")
-    if origin is None:
-        origin = first_date(file, data.time)
+    file, folder = str(config.parent / data.file), config.parent / section.folder
+    origin = _origin(config, data, file, Store(folder))
     if origin is None and "unit" in data.model_fields_set:
         raise ConfigurationError(
             f"{config}: data.unit has no effect: column {data.time!r} holds numbers, not dates; leave it out"
         )
+    given = {"folder": str(folder), "seed": section.seed if seed is None else seed}
     return configuration.model_copy(
         update={
             "data": data.model_copy(update={"file": file, "origin": origin}),
-            "run": section.model_copy(
-                update={
-                    "folder": str(config.parent / section.folder),
-                    "seed": section.seed if seed is None else seed,
-                }
-            ),
+            "run": section.model_copy(update=given),
         }
     )
+
+
+def _origin(config: Path, data: DataSection, file: str, store: Store) -> str | None:
+    """The date of time zero: of a run that is there it is the run's, for the first date of a table may change."""
+    held = store.manifest.section("data") if store.exists and len(store) else {}
+    zero = held.get("origin")
+    if not isinstance(zero, str):  # of a run that begins, that counts in numbers, or that was made in Python
+        found = data.origin or first_date(file, data.time)
+        if found is not None and "origin" in held:
+            raise ConfigurationError(f"{file}: column {data.time!r} holds dates, but the run's times are numbers")
+        return found
+    agree = {
+        "unit": data.unit == held.get("unit"),
+        "origin": data.origin is None or parse_origin(data.origin) == parse_origin(zero),
+    }
+    for key, same in agree.items():
+        if not same:
+            raise ConfigurationError(
+                f"{config}: data.{key} is {getattr(data, key)!r}, but the run in {store.path} counts its times with "
+                f"{held.get(key)!r}; give the same, or another folder"
+            )
+    return zero
 
 
 def _check(file: str | Path, model: Any, snapshot: Labelled) -> None:

@@ -54,10 +54,10 @@ def parse_dates(path: Path, column: Any, say: bool = True) -> Any:
     wrong = found.isna().to_numpy()
     if wrong.any():
         index = int(np.argmax(wrong))
-        raise TableError(
-            f"{path}: row {row_in_file(path, index)}, column {column.name!r}: {column.iloc[index]!r} is neither a "
-            "number nor a date like 2024-05-31"
-        )
+        where = f"{path}: row {row_in_file(path, index)}, column {column.name!r}"
+        if pd.isna(column.iloc[index]):
+            raise TableError(f"{where}: the date is missing; every row needs one")
+        raise TableError(f"{where}: {column.iloc[index]!r} is neither a number nor a date like 2024-05-31")
     if say and aware and zones != {"UTC"}:
         warnings.warn(f"{path}: column {column.name!r}: dates with offsets are converted to UTC", stacklevel=2)
     return found

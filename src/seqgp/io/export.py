@@ -7,11 +7,13 @@ import shutil
 import tempfile
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from seqgp.io.arviz import to_datatree
-from seqgp.io.files import unwritten, write_atomically
+from seqgp.io.files import unwritten, write_atomically, write_csv
+from seqgp.io.naming import naming_of
 from seqgp.io.step import Step
 from seqgp.io.store import Store
 from seqgp.io.summary import STATISTICS
@@ -20,14 +22,13 @@ from seqgp.models.errors import extra
 with extra("io"):
     import pandas as pd
 
-EXPORTS = (".nc", ".zarr", ".parquet")
+EXPORTS = (".nc", ".zarr", ".parquet", ".csv")
 
 
 def export_run(store: Store, path: Path) -> None:
     """Write a run to a file by the ending of its name; it is there whole, or not at all."""
-    if path.suffix == ".parquet":
-        frame = latent_table(store)
-        write_atomically(path, lambda file: frame.to_parquet(file, index=False))
+    if path.suffix in (".parquet", ".csv"):
+        write_table(path, latent_table(store))
         return
     tree = to_datatree(store)
     if path.suffix == ".nc":
@@ -53,17 +54,46 @@ def export_run(store: Store, path: Path) -> None:
         shutil.rmtree(aside, ignore_errors=True)
 
 
+def write_table(path: Path, frame: pd.DataFrame) -> None:
+    """A table as CSV or Parquet, by the ending of its name."""
+    if path.suffix == ".csv":
+        write_csv(path, frame)
+    else:
+        write_atomically(path, lambda file: frame.to_parquet(file, index=False))
+
+
 def latent_table(store: Store) -> pd.DataFrame:
-    """One row per time and location: inputs, data where there is one a location, statistics of the latent."""
-    return pd.concat([_rows(step) for step in store], ignore_index=True)
+    """One row per time and location: inputs, data where there is one a location, statistics of the latent.
+
+    Columns are called as in the run's table, so that the two can be joined; a name that a statistic has too is followed
+    by ``(data)``. Where times are dates, they are dates, and beside them counted in the run's unit (``days``, say).
+    Without a table the names are ``time``, ``location``, ``x0``, …, ``y``.
+    """
+    steps = list(store)
+    dimension = steps[-1].snapshot.x.shape[1]
+    names = naming_of(store.manifest.section("data"), dimension)
+    inputs = names.inputs or [f"x{d}" for d in range(dimension)]
+    dates = names.dates([step.t for step in steps])
+    found: Any = [step.t for step in steps] if dates is None else pd.to_datetime(dates, format="ISO8601")
+    times = {names.time or "time": found} | ({} if dates is None else {names.unit: [step.t for step in steps]})
+    frames = [_rows(step, names.location or "location", inputs, names.value or "y") for step in steps]
+    counts = [len(frame) for frame in frames]
+    columns = {name: pd.Series(values).repeat(counts).reset_index(drop=True) for name, values in times.items()}
+    rows = pd.concat(frames, ignore_index=True)
+    return pd.DataFrame({_apart(name): column for name, column in columns.items() if name not in rows} | dict(rows))
 
 
-def _rows(step: Step) -> pd.DataFrame:
+def _rows(step: Step, location: str, inputs: list[str], value: str) -> pd.DataFrame:
     snapshot, summary = step.snapshot, step.summary
     n = len(snapshot.x)
-    columns = {"time": np.full(n, step.t), "location": step.labels or np.arange(n).astype(str).tolist()}
-    columns |= {f"x{d}": snapshot.x[:, d] for d in range(snapshot.x.shape[1])}
+    columns = {_apart(location): step.labels or np.arange(n).astype(str).tolist()}
+    columns |= {_apart(name): snapshot.x[:, d] for d, name in enumerate(inputs)}
     if snapshot.y.shape == (n,):
-        columns["y"] = snapshot.y
+        columns[_apart(value)] = snapshot.y
     columns |= dict(zip(STATISTICS, summary.latent))
     return pd.DataFrame(columns)
+
+
+def _apart(name: str) -> str:
+    """The name of a column of data, told apart from that of a statistic."""
+    return f"{name} (data)" if name in STATISTICS else name

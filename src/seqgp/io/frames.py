@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import io
+import itertools
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -21,6 +24,13 @@ READERS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 LARGEST = 2**31  # bytes of a file
 MOST_CELLS = 10**9  # of a Parquet file, which is small on disk whatever it unpacks to
 _DIALECT: dict[str, Any] = {"encoding": "utf-8-sig", "skipinitialspace": True}
+_OTHER_FILES = {  # how they begin: what to do about one that is called .csv
+    b"\xff\xfe": "it is in UTF-16: save it as UTF-8",
+    b"\xfe\xff": "it is in UTF-16: save it as UTF-8",
+    b"\x1f\x8b": "it is compressed: unpack it first",
+    b"PK\x03\x04": "it is a spreadsheet or an archive: save it as CSV",
+    b"\xd0\xcf\x11\xe0": "it is a spreadsheet: save it as CSV",
+}
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -34,18 +44,28 @@ def read_table(path: str | Path, verbatim: Callable[[str], bool] | None = None) 
     path = Path(path)
     kind = _kind(path)
     content = read_bytes(path)
+    if not content.strip():
+        raise TableError(f"{path}: the file is empty; a table has a header and rows")
     try:
         frame = _read_csv(path, content, verbatim) if kind == "csv" else _read_parquet(content)
     except TableError:
         raise
     except UnicodeDecodeError as error:
-        raise TableError(f"{path}: not a text file in UTF-8 (byte {error.start}); is it a CSV?") from error
+        raise TableError(f"{path}: not a text file in UTF-8 (byte {error.start}); {_remedy(content)}") from error
     except (ValueError, OSError, NotImplementedError, OverflowError, csv.Error, pa.ArrowException) as error:
         raise TableError(f"{path}: cannot be read as {kind} ({one_line(error)}){separator_hint(path)}") from error
     _check_names(path, list(frame.columns))
     if not len(frame):
         raise TableError(f"{path}: the table has no rows")
     return frame
+
+
+def _remedy(content: bytes) -> str:
+    """What to do about a file that is no CSV in UTF-8, by how it begins."""
+    for start, remedy in _OTHER_FILES.items():
+        if content.startswith(start):
+            return remedy
+    return "save it as UTF-8, if it is a CSV"
 
 
 def read_bytes(path: Path) -> bytes:
@@ -72,13 +92,16 @@ def _open_given(path: Path) -> IO[bytes]:
     return file
 
 
-def require_regular(path: Path) -> None:
-    """Raise unless a file that a user gave is a regular one, of a size that can be read."""
-    _open_given(path).close()
+def read_numbered(path: Path) -> pd.DataFrame:
+    """A table whose index, ``line``, says where each row stands in the file."""
+    frame, lines = read_table(path), itertools.count(2)
+    if _kind(path) == "csv":
+        lines = [line for line, _ in _records(read_bytes(path).decode("utf-8-sig"))][1:]
+    return frame.set_axis(pd.Index([line for line, _ in zip(lines, frame.index)], name="line"))
 
 
 def row_in_file(path: Path, index: int) -> int:
-    """The row of a file, the header's being 1, that a record of the table stands in; blank lines count too."""
+    """The row of a file, the header's being 1, that a record of the table stands in; empty ones count too."""
     if READERS.get(path.suffix.lower()) != "csv":
         return index + 2
     try:
@@ -107,8 +130,12 @@ def require(path: Path, frame: pd.DataFrame, names: list[str]) -> None:
     """Raise unless the columns are there."""
     for name in names:
         if name not in frame.columns:
-            there = ", ".join(repr(str(column)) for column in frame.columns[:12])
-            raise TableError(f"{path}: there is no column {name!r}; the columns are {there}{separator_hint(path)}")
+            columns = [str(column) for column in frame.columns]
+            there = ", ".join(map(repr, columns[:12])) + (f" and {len(columns) - 12} more" if len(columns) > 12 else "")
+            near = [column for column in columns if column.strip().casefold() == name.strip().casefold()]
+            near = near or difflib.get_close_matches(name, columns, 1)
+            hint = f"; is it {near[0]!r}?" if near else separator_hint(path)
+            raise TableError(f"{path}: there is no column {name!r}; the columns are {there}{hint}")
 
 
 def _kind(path: Path) -> str:
@@ -124,18 +151,39 @@ def _kind(path: Path) -> str:
 
 
 def _read_csv(path: Path, content: bytes, verbatim: Callable[[str], bool] | None) -> pd.DataFrame:
-    header = next((record for _, record in _records(_start(content))), [])
+    header = next((record for _, record in _records(_start(content), empty=True)), [])
+    if _is_empty(header):
+        content = _without_empty_rows(path, content)
+        header = next((record for _, record in _records(_start(content))), [])
     _check_names(path, header)  # pandas would call the second one by another name
     # A comma too many in a row must be an error, not an index: index_col=False would cut it off silently.
     frame = pd.read_csv(io.BytesIO(content), **_DIALECT)
     if not isinstance(frame.index, pd.RangeIndex):
         raise ValueError("the rows have more fields than the header")
     _check_end(content, len(header))
+    if frame.isna().all(axis=1).any():  # seldom: then the text decides whether these rows are empty, or say NA
+        content = _without_empty_rows(path, content)
+        frame = pd.read_csv(io.BytesIO(content), **_DIALECT)
     text = [name for name in header if name and verbatim is not None and verbatim(name)]
     if not text:
         return frame
     as_text = {"usecols": text, "dtype": str, "keep_default_na": False}  # converters would still see missing values
     return frame.assign(**pd.read_csv(io.BytesIO(content), **_DIALECT, **as_text).fillna(""))
+
+
+def _without_empty_rows(path: Path, content: bytes) -> bytes:
+    """A CSV without the rows of separators alone that spreadsheets leave; how many there are is said."""
+    every = [record for _, record in _records(content.decode("utf-8-sig"), empty=True)]
+    records = [record for record in every if not _is_empty(record)]
+    if len(records) == len(every):
+        return content
+    if len(records) > 1:  # where no row is left, that is what there is to say
+        empty = len(every) - len(records)
+        said = "1 empty row was" if empty == 1 else f"{empty} empty rows were"
+        warnings.warn(f"{path}: {said} left out", stacklevel=2)
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(records)
+    return text.getvalue().encode()
 
 
 def _check_end(content: bytes, fields: int) -> None:
@@ -153,21 +201,32 @@ def _start(content: bytes) -> str:
     return content[:1_000_000].decode("utf-8-sig", errors="ignore")
 
 
-def _records(text: str) -> Iterator[tuple[int, list[str]]]:
-    """The records of a CSV that are not blank, each with the line that it begins in."""
+def _records(text: str, empty: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """The records of a CSV, each with the line that it begins in; blank lines are none.
+
+    Args:
+        text: the CSV.
+        empty: whether rows of separators alone are among them.
+    """
     reader = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True)
     line = 1
     for record in reader:
-        if len(record) > 1 or (record and record[0].strip()):
+        if not _is_empty(record) or (empty and len(record) > 1):
             yield line, record
         line = reader.line_num + 1
+
+
+def _is_empty(record: list[str]) -> bool:
+    return not any(field.strip() for field in record)
 
 
 def _read_parquet(content: bytes) -> pd.DataFrame:
     found = pq.read_metadata(io.BytesIO(content))
     if found.num_rows * found.num_columns > MOST_CELLS:
         raise ValueError(f"{found.num_rows} rows of {found.num_columns} columns are too many; split it")
-    return pd.read_parquet(io.BytesIO(content))
+    frame = pd.read_parquet(io.BytesIO(content))
+    named = [name for name in frame.index.names if name is not None]  # which pandas wrote as columns
+    return frame.reset_index(named) if named else frame
 
 
 def _check_names(path: Path, names: list[str]) -> None:

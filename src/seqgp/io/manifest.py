@@ -186,7 +186,9 @@ def check_same(folder: Path, manifest: Manifest, sampler: Sampler, key: Any) -> 
     _compare(folder, "model", *_fingerprints(manifest, sampler.model))
     _compare(folder, "sampler", manifest.sampler, _settings(sampler))
     if key is not None and _key_words(key) != manifest.key:
-        raise StoreError(f"{folder}: the run was started with another key; pass the same one, or none to continue")
+        raise StoreError(
+            f"{folder}: the run was started with another key (of another seed); pass the same, or none to go on"
+        )
     if manifest.by_names and manifest.specification is None:
         warnings.warn(
             f"{folder}: begun with seqgp 0.1, which knew functions of one's own by bytecode: their names agree with "

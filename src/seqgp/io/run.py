@@ -80,7 +80,7 @@ def run(
         keep: how many of the last steps to keep: whole on disk (older ones become summaries), and as infos in memory.
         store: the folder of the run.
         forecast: whether each snapshot is predicted before it is used, and the prediction's scores noted in the info.
-        configuration: with a new store, anything (JSON) to remember in its manifest.
+        configuration: with a store, anything (JSON) to remember in its manifest, in place of what it remembers.
     """
     _check_arguments(sampler, snapshots, key, state, keep)
     place = None if store is None else _opened(store)

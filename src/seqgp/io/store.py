@@ -128,7 +128,7 @@ class Store:
             sampler: what makes the steps.
             key: the random key; for an existing run the same one, or none.
             keep: how many of the last steps to keep whole (the others become summaries); all by default.
-            configuration: what the run was configured with, remembered in the manifest.
+            configuration: what the run was configured with, remembered in the manifest: the last that was given.
         """
         if keep is not None and keep < 1:
             raise StoreError(f"keep = {keep}: at least the last step must be kept, to go on from")
@@ -158,10 +158,7 @@ class Store:
 
     def _begin(self, sampler: Sampler, key: Any, configuration: dict[str, Any] | None) -> None:
         if self.exists and (len(self) or key is None):
-            check_same(self.path, self.manifest, sampler, key)
-            if not is_sealed(self.path):  # of version 0.1: from now on the model is known in full, an edit noticed
-                self._manifest = self.manifest._replace(model=sampler.model.fingerprint(), by_names=False)
-                write_manifest(self.path, self._manifest)
+            self._go_on(sampler, key, configuration)
             return
         if not self.exists and len(self):
             read_manifest(self.path)  # says what to do about one that is gone
@@ -170,6 +167,17 @@ class Store:
         # A manifest without a step, of a run that was stopped before its first, binds nobody.
         self._manifest = new_manifest(sampler, key, configuration)
         write_manifest(self.path, self._manifest)
+
+    def _go_on(self, sampler: Sampler, key: Any, configuration: dict[str, Any] | None) -> None:
+        before = manifest = self.manifest
+        check_same(self.path, manifest, sampler, key)
+        if not is_sealed(self.path):  # of version 0.1: from now on the model is known in full, an edit noticed
+            manifest = manifest._replace(model=sampler.model.fingerprint(), by_names=False)
+        if configuration is not None:  # titles, names of columns: model, sampler and key are the same
+            manifest = manifest._replace(configuration=configuration)
+        if manifest != before:
+            self._manifest = manifest
+            write_manifest(self.path, manifest)
 
     def _make_folder(self) -> bool:
         """Make the folder of the run; whether it was not there."""

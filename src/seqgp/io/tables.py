@@ -86,7 +86,7 @@ def snapshots_from(path: str | Path, columns: Columns) -> list[Labelled]:
     values = _numbers(path, _column(frame, columns.value), missing=True)
     unseen = np.isnan(values)  # nothing is asked of a covariate there, unless by the mean
     covariates = {name: _numbers(path, _column(frame, c), missing=unseen) for name, c in columns.covariates.items()}
-    labels = None if columns.location is None else [str(v) for v in frame[columns.location]]
+    labels = None if columns.location is None else _names(path, _column(frame, columns.location))
     _check_order(path, times, _column(frame, columns.time))
     _check_duplicates(path, times, inputs)
     starts = np.flatnonzero(np.append(True, np.diff(times) > 0))
@@ -146,6 +146,18 @@ def _numbers(path: Path, column: Any, missing: bool | Bool[np.ndarray, " n"]) ->
         hint += " that has a value" * (not isinstance(missing, bool))
         raise TableError(f"{path}: row {row_in_file(path, index)}, column {column.name!r}: the number {what}{hint}")
     return numbers
+
+
+def _names(path: Path, column: Any) -> list[str]:
+    """The names of locations; one that is empty would be taken for the same place as the next."""
+    names = ["" if missing else str(name) for name, missing in zip(column, column.isna())]
+    empty = next((row for row, name in enumerate(names) if not name.strip()), None)
+    if empty is not None:
+        raise TableError(
+            f"{path}: row {row_in_file(path, empty)}, column {column.name!r}: the name of the location is empty; every "
+            "row needs one, or leave data.location out of the configuration"
+        )
+    return names
 
 
 def _decimal_hint(value: Any) -> str:

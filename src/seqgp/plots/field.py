@@ -128,6 +128,7 @@ def _map(history: History, moment: HistoryStep, limits: Limits, surface: Lattice
     scale = "Viridis" if of_mean else "Oranges"
     low, high = (limits.low, limits.high) if of_mean else (0.0, limits.most_sd)
     bar = {"title": {"text": label(history.level()) if of_mean else "sd", "side": "top"}, "thickness": 12}
+    bar["exponentformat"] = "power"
     colour = {"colorscale": scale, "cmin": low, "cmax": high}
     marker = {
         "size": 9,

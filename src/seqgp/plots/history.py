@@ -8,9 +8,11 @@ import numpy as np
 
 from seqgp.io.errors import StoreError
 from seqgp.io.moments import date_of
+from seqgp.io.naming import naming_of
 from seqgp.io.step import labels_of
 from seqgp.io.store import Store
 from seqgp.io.summary import Summary, flat_parameters, summarise
+from seqgp.io.title import title_of
 from seqgp.models.model import Model
 from seqgp.samplers.info import Info
 
@@ -76,8 +78,7 @@ def history_of(source: Any, model: Model | None = None) -> History:
     moments = [_history_step(step.snapshot, step.labels, step.summary, step.info) for step in store]
     if not moments:
         raise StoreError(f"{store.path}: the run has no step yet")
-    title = store.manifest.section("run").get("title") or store.path.name
-    return _named(moments, title, store.manifest.section("data"), beside)
+    return _named(moments, title_of(store) or store.path.name, store.manifest.section("data"), beside)
 
 
 def stations_of(moment: HistoryStep) -> list[Any]:
@@ -93,13 +94,14 @@ def _history_step(snapshot: Any, labels: list[str] | None, summary: Summary, inf
 def _named(moments: list[HistoryStep], title: str, data: dict[str, Any], beside: bool) -> History:
     dimension = moments[-1].x.shape[1]
     default = ["x"] if dimension == 1 else [f"x{d + 1}" for d in range(dimension)]
+    found = naming_of(data, dimension)
     return History(
         moments,
         title,
-        list(data.get("inputs") or default),
-        data.get("value") or "y",
-        data.get("time") or "t",
-        data.get("origin"),
-        data.get("unit") or "days",
+        found.inputs or default,
+        found.value or "y",
+        found.time or "t",
+        found.origin,
+        found.unit,
         beside,
     )

@@ -37,4 +37,6 @@ def figure(traces: list[Any], base: Any = None, **layout: Any) -> Any:
         hoverlabel={"font_family": FONT},
     )
     result.update_layout(**layout)
+    for axes in (result.update_xaxes, result.update_yaxes):
+        axes(exponentformat="power")  # Plotly would write a noise of 0.0005 as 500µ
     return result

@@ -186,11 +186,11 @@ def _parameters(page: Page, history: History, model: Model | None) -> None:
     rows = []
     for name, values in found.items():
         numbers = [f"{values[-1, STATISTICS.index(s)]:.4g}" for s in shown]
-        prior = "{:.3g} to {:.3g}".format(*priors[name]) if name in priors else ""
+        prior = ["{:.3g} to {:.3g}".format(*priors[name]) if name in priors else ""][: len(priors)]
         ess, rhat = f"{info.ess.get(name, np.nan):.0f}", f"{info.rhat.get(name, np.nan):.3f}"
-        rows.append([name, *numbers, prior, *(ess if which == "ess" else rhat for which in checked)])
+        rows.append([name, *numbers, *prior, *(ess if which == "ess" else rhat for which in checked)])
     names = {"ess": "ESS", "rhat": "R-hat"}
-    page.numbers(["now", *shown, "prior, 95 %", *(names[which] for which in checked)], rows)
+    page.numbers(["now", *shown, *["prior, 95 %"][: len(priors)], *(names[which] for which in checked)], rows)
     page.figures({name: plots.parameter(history, name, priors.get(name)) for name in found})
 
 

@@ -103,7 +103,7 @@ def about_latent(history: History, on_grid: bool, model: Model | None) -> str:
 
 def _why_no_map(history: History, model: Model | None) -> str:
     if model is None:
-        return "; a map between them needs the model, report(…, model=…)"
+        return "; there is no map between them, as the model has code of its own: report(…, model=…)"
     x = np.concatenate([moment.x for moment in history.steps])
     why = unknown_between(model, x)
     return f"; there is no map of the model between them: {why}" if why else ""

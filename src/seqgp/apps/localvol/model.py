@@ -116,7 +116,11 @@ class LocalVolatility:
         """
         table: Table = quotes.table
         if table.empty:
-            raise ValueError("for_quotes: there are no quotes")
+            out = quotes.excluded["reason"]
+            why = f": all {len(out)} were left out, the last because {out.iloc[-1]}" if len(out) else ""
+            raise ValueError(f"for_quotes: there are no quotes{why}")
+        if min(shape) < 2:
+            raise ValueError(f"for_quotes: {shape[0]} and {shape[1]} knots, expected at least two each")
         y = table["log_moneyness"].to_numpy()
         shortest, longest = float(table["maturity"].min()), float(table["maturity"].max())
         maturities = shortest + max(longest - shortest, _SHORT) * np.linspace(0.0, 1.0, shape[0]) ** 1.5

@@ -44,7 +44,7 @@ def read_table(frame: Table, columns: Mapping[str, str] | None) -> Table:
         QuotesError: for missing columns and for rows that no table of quotes should have.
     """
     table = _rename(frame, columns)
-    _require_columns(table)
+    _require_columns(table, list(frame.columns))
     table["option_type"] = _option_types(table["option_type"])
     for name in ("quote_date", "expiration"):
         if name in table:
@@ -93,7 +93,7 @@ def _rename(frame: Table, columns: Mapping[str, str] | None) -> Table:
     return table[[c for c in FIELDS if c in table]].copy()
 
 
-def _require_columns(table: Table) -> None:
+def _require_columns(table: Table, given: list[str]) -> None:
     missing = [name for name in ("quote_date", "strike", "option_type") if name not in table]
     if "expiration" not in table and "maturity" not in table:
         missing.append("expiration (or maturity)")
@@ -101,7 +101,8 @@ def _require_columns(table: Table) -> None:
         missing.append("bid and ask (or price)")
     if missing:
         raise QuotesError(
-            f"missing columns: {', '.join(missing)}; the table has {list(table.columns)}; map others with columns="
+            f"missing columns: {', '.join(missing)}; the table has {given}; map those of another name with columns= "
+            "(--column OURS=THEIRS)"
         )
     if table.empty:
         raise QuotesError("the table has no rows")
