@@ -11,12 +11,16 @@ import tempfile
 
 import jax
 import pytest
+from threadpoolctl import threadpool_limits
 
 from seqgp.runtime import engine
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so do the processes that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("SEQGP_CACHE", "off")  # the tests leave the user's cache folder alone
+# Matrices are tiny here: a second thread of OpenBLAS only waits for more, busily, on the core of another worker.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # for libraries that are loaded later, and in subprocesses
+threadpool_limits(int(os.environ["OPENBLAS_NUM_THREADS"]), user_api="blas")  # for those that are loaded
 # Compiling is most of the time of tests, whose arrays are tiny: here and in the processes that they start, XLA does it
 # the quick way. Each program in one part: in several, and without optimisation, derivatives of the local volatility
 # solver come out wrong. What XLA_FLAGS already says comes last: XLA_FLAGS=--xla_backend_optimization_level=3 optimises.
