@@ -72,6 +72,15 @@ def nothing_compiled_is_left():
         trim(0)
 
 
+# The rooms with the files that take longest: begun first, so that what is left at the end is short for all workers.
+LONG = {"docs", "sequential", "statistical", "mcmc", "reference", "io", "cli"}
+
+
+def pytest_collection_modifyitems(items):
+    """Files stay in order; xdist would begin with those of most tests, and end with long ones of few."""
+    items.sort(key=lambda item: not LONG & set(item.path.parts))
+
+
 PEAKS = {}  # of the memory of each worker and of its largest subprocess, in GB
 
 
