@@ -72,13 +72,20 @@ def nothing_compiled_is_left():
         trim(0)
 
 
-# The rooms with the files that take longest: begun first, so that what is left at the end is short for all workers.
-LONG = {"docs", "sequential", "statistical", "mcmc", "reference", "io", "cli"}
+# The rooms and files that take longest: begun first, so that what is left at the end is short for all workers.
+LONG = {"docs", "sequential", "statistical", "mcmc", "reference", "io", "cli", "test_demo.py", "test_solver_stream.py"}
 
 
 def pytest_collection_modifyitems(items):
     """Files stay in order; xdist would begin with those of most tests, and end with long ones of few."""
     items.sort(key=lambda item: not LONG & set(item.path.parts))
+
+
+def pytest_collection_finish():
+    """Tracing makes many objects, little of it garbage: that is searched for rarely, not at all in what is imported."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 PEAKS = {}  # of the memory of each worker and of its largest subprocess, in GB
