@@ -33,7 +33,7 @@ lint: $(VENV)/ready
 	$(BIN)/pyright
 
 unit: $(VENV)/ready browser  # one arena of malloc for all threads: several keep a third more than is in use
-	MALLOC_ARENA_MAX=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	MALLOC_ARENA_MAX=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 browser:  # for the tests of the report; without it they are skipped
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \

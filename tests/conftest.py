@@ -11,12 +11,16 @@ import tempfile
 
 import jax
 import pytest
+from threadpoolctl import threadpool_limits
 
 from seqgp.runtime import engine
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so do the processes that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("SEQGP_CACHE", "off")  # the tests leave the user's cache folder alone
+# Matrices are tiny here: a second thread of OpenBLAS only waits for more, busily, on the core of another worker.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # for libraries that are loaded later, and in subprocesses
+threadpool_limits(int(os.environ["OPENBLAS_NUM_THREADS"]), user_api="blas")  # for those that are loaded
 # Compiling is most of the time of tests, whose arrays are tiny: here and in the processes that they start, XLA does it
 # the quick way. Each program in one part: in several, and without optimisation, derivatives of the local volatility
 # solver come out wrong. What XLA_FLAGS already says comes last: XLA_FLAGS=--xla_backend_optimization_level=3 optimises.
@@ -66,6 +70,22 @@ def nothing_compiled_is_left():
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc keeps what was freed unless it is told
     if trim is not None:
         trim(0)
+
+
+# The rooms and files that take longest: begun first, so that what is left at the end is short for all workers.
+LONG = {"docs", "sequential", "statistical", "mcmc", "reference", "io", "cli", "test_demo.py", "test_solver_stream.py"}
+
+
+def pytest_collection_modifyitems(items):
+    """Files stay in order; xdist would begin with those of most tests, and end with long ones of few."""
+    items.sort(key=lambda item: not LONG & set(item.path.parts))
+
+
+def pytest_collection_finish():
+    """Tracing makes many objects, little of it garbage: that is searched for rarely, not at all in what is imported."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 PEAKS = {}  # of the memory of each worker and of its largest subprocess, in GB

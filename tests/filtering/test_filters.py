@@ -40,19 +40,31 @@ def observations(system: System, y: np.ndarray) -> list[Observation]:
     return found
 
 
-def filtered(filter, z, data):
-    """Environment, state and log evidence after all data."""
+def filtered(filter, z, data, begun=None):
+    """Environment, state and log evidence after all data, which follow on ``begun`` (environment and state)."""
 
-    def run():
-        environment = filter.environment(z)
-        state, total = filter.start(environment), jnp.zeros(())
-        for observation in data:
-            state = filter.predict(environment, state, jnp.asarray(observation.dt))
-            state, evidence = filter.absorb(environment, state, jax.tree.map(jnp.asarray, observation))
-            total = total + evidence
-        return environment, state, total
+    def absorb(environment, state, observation):
+        return filter.absorb(environment, filter.predict(environment, state, observation.dt), observation)
 
-    return jax.jit(run)()
+    def run(observations):  # compiled for one observation, and not for each of them
+        environment = filter.environment(z) if begun is None else begun[0]
+        state = filter.start(environment) if begun is None else begun[1]
+        state, evidences = jax.lax.scan(lambda *inputs: absorb(environment, *inputs), state, observations)
+        return environment, state, jnp.sum(evidences)
+
+    return jax.jit(run)(jax.tree.map(lambda *leaves: jnp.stack(leaves), *data))
+
+
+def level_at_sites(filter, environment, state):
+    """Moments of the coefficients in the state and of the level at all sites."""
+
+    def level():
+        system = filter.system
+        columns = jnp.asarray(system.columns(0.0, X, None))
+        offset = system.offset(environment.parameters, columns)
+        return filter.at_places(environment, state, Places(index=jnp.arange(SITES)), system.design(columns), offset)
+
+    return jax.jit(level)()
 
 
 def all_at_once(system: System, z, y: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
@@ -85,14 +97,11 @@ def test_every_path_is_the_exact_posterior(time, mean):
     data = observations(system, Y)
     dense, rotated = DenseFilter(system, X, np.ones(SITES, bool)), RotatedFilter(system, X, None)
     truth, centre, spread = all_at_once(system, z, Y)
-    columns = system.columns(0.0, X, None)
     by_rotation = filtered(rotated, z, data)
-    as_dense = (*rotated.to_dense(dense, *by_rotation[:2]), by_rotation[2])
+    as_dense = (*jax.jit(lambda: rotated.to_dense(dense, *by_rotation[:2]))(), by_rotation[2])
     for environment, state, evidence in (filtered(dense, z, data), as_dense):
         assert float(evidence) == pytest.approx(truth, abs=1e-9)
-        offset = system.offset(environment.parameters, jnp.asarray(columns))
-        places = Places(index=jnp.arange(SITES))
-        level = dense.at_places(environment, state, places, jnp.asarray(system.design(columns)), offset)
+        level = level_at_sites(dense, environment, state)
         q = len(system.in_state)
         assert np.array(level.mean[q:]) == pytest.approx(centre, abs=1e-10)
         assert np.array(level.covariance[q:, q:]) == pytest.approx(spread, abs=1e-10)
@@ -120,16 +129,10 @@ def test_a_station_that_joins_and_padding_change_nothing():
     first = [o._replace(places=Places(index=np.arange(4)), y=o.y[:4], seen=o.seen[:4], design=o.design[:4],
                         columns=o.columns[:4]) for o in data[:4]]  # fmt: skip
     environment, state, before = filtered(few, z, first)
-    environment, state = few.extended(whole, environment, state)
-    total = before
-    for observation in data[4:]:
-        state = whole.predict(environment, state, jnp.asarray(observation.dt))
-        state, evidence = whole.absorb(environment, state, jax.tree.map(jnp.asarray, observation))
-        total = total + evidence
-    assert float(total) == pytest.approx(truth, abs=1e-9)
-    columns = system.columns(0.0, X, None)
-    offset = system.offset(environment.parameters, jnp.asarray(columns))
-    level = whole.at_places(environment, state, Places(index=jnp.arange(SITES)), jnp.asarray(columns), offset)
+    extended = jax.jit(lambda: few.extended(whole, environment, state))()
+    environment, state, after = filtered(whole, z, data[4:], extended)
+    assert float(before + after) == pytest.approx(truth, abs=1e-9)
+    level = level_at_sites(whole, environment, state)
     assert np.array(level.mean[1:]) == pytest.approx(centre, abs=1e-10)
 
 

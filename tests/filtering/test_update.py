@@ -1,5 +1,6 @@
 """Updates of a Gaussian level by data that are not Gaussian: against quadrature."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -38,6 +39,12 @@ def by_quadrature(likelihood, y, mean, spread):
     return np.log(total), centre, np.einsum("ab,abi,abj->ij", mass, f - centre, f - centre) / total
 
 
+def updated(likelihood, values, y, level, spread, *sweeps):
+    """The update of a level with these moments, in one program."""
+    whole = jax.jit(lambda *prior: approximate_update(likelihood, values, observation(y), *prior, *sweeps))
+    return whole(level, spread)
+
+
 def moments(update, level, spread):
     half = np.linalg.solve(np.asarray(update.root), np.asarray(update.scale)[:, None] * spread)
     return level + spread @ np.asarray(update.slope), spread - half.T @ half
@@ -50,7 +57,7 @@ def test_expectation_propagation_is_close_to_quadrature_where_laplace_is_not(cas
     truth, mean, covariance = by_quadrature(likelihood, y, level, spread)
     errors = {}
     for sweeps in (0, 8):
-        update = approximate_update(likelihood, {}, observation(y), jnp.asarray(level), jnp.asarray(spread), sweeps)
+        update = updated(likelihood, {}, y, level, spread, sweeps)
         found, found_covariance = moments(update, level, spread)
         errors[sweeps] = (
             abs(float(update.log_evidence) - truth),
@@ -67,7 +74,7 @@ def test_gaussian_data_are_absorbed_exactly_by_any_update():
     likelihood, y = seqgp.StudentT(noise=0.5, df=1e8), np.array([0.4, -1.2])
     level, spread = np.zeros(2), np.array([[1.0, 0.6], [0.6, 1.0]])
     values = {"noise": jnp.asarray(0.5), "df": jnp.asarray(1e8)}
-    update = approximate_update(likelihood, values, observation(y), jnp.asarray(level), jnp.asarray(spread))
+    update = updated(likelihood, values, y, level, spread)
     gain = spread @ np.linalg.inv(spread + 0.25 * np.eye(2))
     mean, covariance = moments(update, level, spread)
     assert mean == pytest.approx(gain @ y, abs=1e-5)

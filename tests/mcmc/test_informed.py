@@ -63,8 +63,11 @@ def test_several_sweeps_a_draw_leave_it_invariant_and_are_counted():
     update = sweep(tuning(), Informed(latent=2, sweeps=3))
     assert largest_score(standard_form(jax.random.key(7), update)) < BOUND
     target = small.target(Y)
-    start = small.position(target, jnp.asarray(small.MEAN), jnp.zeros(3))
-    _, info = jax.jit(lambda key: update(key, target, start))(jax.random.key(0))
+
+    def once(key, z):
+        return update(key, target, small.position(target, z, jnp.zeros(3)))
+
+    _, info = jax.jit(once)(jax.random.key(0), small.MEAN)
     assert {name: int(slices.updates) for name, slices in info.items()} == {"parameters": 3, "latent": 6}
 
 

@@ -7,6 +7,7 @@ import pytest
 import seqgp
 import small
 from seqgp.reference import CollapsedSampler, FullSampler, latent_moments, predictive_log_score, quadrature
+from seqgp.reference.quadrature import Quadrature
 
 
 def snapshots(steps=2, n=8, seed=0):
@@ -62,6 +63,22 @@ def test_quadrature_does_not_depend_on_its_grid(exact):
     np.testing.assert_allclose(finer.mean, exact.mean, atol=2e-3)
     np.testing.assert_allclose(finer.sd, exact.sd, rtol=2e-3)
     assert finer.log_evidence == pytest.approx(exact.log_evidence, abs=1e-3)
+
+
+def test_an_expectation_is_one_program_whatever_the_number_of_nodes():
+    """``Σ w sin(z)³``, which takes several operations: each compiled on its own would be several programs."""
+    z = np.linspace(-1, 1, 600).reshape(-1, 2)  # 300 nodes: a batch, and a part of one
+    nodes, compiled = Quadrature(("a", "b"), z, np.linspace(0, 1, 300), 0.0), []
+
+    def listen(event, duration, **_):
+        if event.endswith("backend_compile_duration"):
+            compiled.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    found = nodes.expect(lambda z: jax.numpy.sin(z) ** 3)
+    jax.monitoring.unregister_event_duration_listener(listen)
+    np.testing.assert_allclose(found, nodes.weights @ np.sin(z) ** 3, rtol=1e-12)
+    assert len(compiled) == 1
 
 
 def test_the_next_snapshot_is_predicted_by_the_ratio_of_evidences():

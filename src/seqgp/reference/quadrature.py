@@ -27,6 +27,7 @@ REACH = 6.0  # where the grid starts with its edges, in standard deviations at t
 EDGE = 1e-6  # how much of the mass may lie at each edge
 ROUNDS = 12
 NODES = 500_000
+BATCH = 256  # nodes at a time
 
 
 class Quadrature(NamedTuple):
@@ -55,8 +56,7 @@ class Quadrature(NamedTuple):
 
     def expect(self, function: Callable[[Any], Any]) -> np.ndarray:
         """The posterior expectation of a function of one ``z``; the function must be JAX's."""
-        values = jax.lax.map(function, jnp.asarray(self.z), batch_size=256)
-        return np.tensordot(self.weights, np.asarray(values), axes=1)
+        return np.tensordot(self.weights, _for_each(function)(self.z), axes=1)
 
 
 def quadrature(model: Model, snapshots: Sequence[Snapshot] | Snapshot, spacing: float = 0.7) -> Quadrature:
@@ -79,11 +79,12 @@ def quadrature(model: Model, snapshots: Sequence[Snapshot] | Snapshot, spacing: 
     corners = itertools.product((-1, 0, 1), repeat=len(mean))
     centre, root = mode_and_root(density, (mean + sd * np.array(corner) for corner in corners), sd)
     low, high = np.full(len(centre), -REACH), np.full(len(centre), REACH)
+    densities = _for_each(density)
     for _ in range(ROUNDS):
         axes = [np.arange(np.floor(a / spacing), np.ceil(b / spacing) + 1) * spacing for a, b in zip(low, high)]
         if np.prod([len(axis) for axis in axes]) > NODES:
             break
-        found, edges = _evaluate(density, model.names, centre, root, axes)
+        found, edges = _evaluate(densities, model.names, centre, root, axes)
         if edges.max() < EDGE:
             return found
         low, high = np.where(edges[0] < EDGE, low, 1.5 * low), np.where(edges[1] < EDGE, high, 1.5 * high)
@@ -123,11 +124,23 @@ def _log_posterior(model: Model, data: Stack):
     return density
 
 
-def _evaluate(density, names, centre, root, axes: list[np.ndarray]) -> tuple[Quadrature, np.ndarray]:
+def _for_each(function: Callable[[Any], Any]) -> Callable[[np.ndarray], np.ndarray]:
+    """A function of one ``z`` for the rows of many, compiled once: the last batch is filled up to the same size."""
+    run = jax.jit(jax.vmap(function))
+
+    def values(z):
+        size = min(BATCH, len(z))
+        full = np.pad(z, [(0, -len(z) % size), (0, 0)], mode="edge")
+        return np.concatenate([run(batch) for batch in np.split(full, len(full) // size)])[: len(z)]
+
+    return values
+
+
+def _evaluate(densities, names, centre, root, axes: list[np.ndarray]) -> tuple[Quadrature, np.ndarray]:
     """The weighted nodes of a grid, and the mass at its lower and upper edges."""
     grid = np.stack([part.ravel() for part in np.meshgrid(*axes, indexing="ij")], axis=1)
     z = centre + grid @ root.T
-    heights = np.asarray(jax.lax.map(density, jnp.asarray(z), batch_size=256))
+    heights = densities(z)
     heights = np.where(np.isnan(heights), -np.inf, heights)
     top = heights.max()
     mass = np.exp(heights - top)
