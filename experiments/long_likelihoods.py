@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import argparse
 import functools
+import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +26,7 @@ from scipy.special import logsumexp
 import seqgp
 
 STEPS, APART = 200, 0.1
-VALUES, PARTICLES = 256, 4096  # of the parameters, and of the particle filter of each
+VALUES, PARTICLES = 512, 2048  # of the parameters, and of the particle filter of each
 WIDER = 1.5  # than the sampler's posterior is the distribution that the values are drawn from
 FREEDOM = 5.0
 
@@ -117,12 +119,13 @@ def exact(name: str, of: seqgp.Model, y: np.ndarray, z: np.ndarray, seed: int) -
     natural = of.natural(jnp.asarray(values))
     own = [name for name in of.inferred if name not in ("time.lengthscale", "scale", "mean")]
     columns = [natural["time.lengthscale"], natural["scale"], natural["mean"], natural[own[0]] if own else None]
-    evidence = [
-        float(
-            log_evidence(name, y, jax.random.key(seed * VALUES + i), *(np.nan if c is None else c[i] for c in columns))
-        )
-        for i in range(VALUES)
-    ]
+
+    def one(i: int) -> float:
+        at = (np.nan if column is None else column[i] for column in columns)
+        return float(log_evidence(name, y, jax.random.key(seed * VALUES + i), *at))
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        evidence = list(threads.map(one, range(VALUES)))
     mean, spread = of.prior_of_z()
     logs = np.asarray(evidence) - 0.5 * ((values - mean) ** 2 / np.diag(spread)).sum(1)
     logs += 0.5 * (FREEDOM + z.shape[1]) * np.log1p((white**2).sum(1) / FREEDOM)

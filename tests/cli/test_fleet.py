@@ -59,7 +59,8 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_run_status_report_and_go_on(folder, seqgp_):
+def test_run_status_report_and_go_on(folder, seqgp_, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)  # which a terminal has, and a pipe or cron has not
     code, said, error = seqgp_("fleet", folder / "fleet.toml", "--json")
     assert (code, error) == (2, "")  # one table is broken
     found = json.loads(said)
