@@ -89,6 +89,8 @@ ALONE = {
     "half an outlier": (seqgp.StudentT(0.3, df=3.0), 2.5),
     "below a limit": (seqgp.Censored(0.1, limit=-0.5), -0.5),
     "above a limit": (seqgp.Censored(0.1, limit=-0.5), 1.5),
+    "far below a limit": (seqgp.Censored(0.1, limit=-20.0), -20.0),
+    "far from a limit": (seqgp.Censored(0.1, limit=-30.0), -25.0),
     "one's own": (seqgp.Likelihood(lambda f, context: dist.Cauchy(f, 0.1), pointwise=True), 3.0),
     "counts": (seqgp.Poisson(), 3.0),
 }
@@ -99,7 +101,7 @@ def test_one_datum_alone_is_taken_in_with_its_moments(name, centre):
     """Those of a fine grid, wherever zero is; where it makes the level less certain, the certainty stays."""
     likelihood, y = ALONE[name]
     values = {key: jnp.asarray(slot) for key, slot in likelihood.priors.items()}
-    f = centre + np.linspace(-14, 14, 400_001)
+    f = centre + np.linspace(-40, 40, 1_600_001)
     prior = norm.logpdf(f, centre, 1.3) + np.log(f[1] - f[0])
     logs = prior + np.asarray(likelihood.distribution(jnp.asarray(f), None, values).log_prob(centre + y))
     share = np.exp(logs - logsumexp(logs))
@@ -111,3 +113,19 @@ def test_one_datum_alone_is_taken_in_with_its_moments(name, centre):
     assert float(update.log_evidence) == pytest.approx(logsumexp(logs), abs=2e-3)
     assert found[0] == pytest.approx(mean, abs=5e-3)
     assert found_variance[0, 0] == pytest.approx(min(variance, 1.69), rel=0.01)
+
+
+@pytest.mark.parametrize("away", [0.0, 3.0, 30.0])
+def test_gaussian_data_by_a_function_of_ones_own_are_absorbed_exactly_also_from_afar(away):
+    """Two stations that are nearly one, and readings many standard deviations from what was predicted."""
+    likelihood = seqgp.Likelihood(lambda f, context: dist.Normal(f, 0.05), pointwise=True)
+    level, spread = np.zeros(2), 0.01 * np.array([[1.0, 0.99], [0.99, 1.0]])
+    y = 0.1 * away + np.array([0.05, -0.02])
+    update = approximate_update(likelihood, {}, observation(y), jnp.asarray(level), jnp.asarray(spread))
+    whole = spread + 0.0025 * np.eye(2)
+    gain = spread @ np.linalg.inv(whole)
+    mean, covariance = moments(update, level, spread)
+    assert mean == pytest.approx(gain @ y, abs=1e-4)
+    np.testing.assert_allclose(covariance, spread - gain @ spread, rtol=0.02, atol=1e-6)
+    truth = norm.logpdf(np.linalg.solve(np.linalg.cholesky(whole), y)).sum() - 0.5 * np.log(np.linalg.det(whole))
+    assert float(update.log_evidence) == pytest.approx(truth, abs=2e-3)

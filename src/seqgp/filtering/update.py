@@ -23,6 +23,7 @@ from seqgp.models.kernels import Parameters
 from seqgp.models.likelihoods import Likelihood
 
 SWEEPS = 8  # of expectation propagation
+FOUND = 0.1  # how far from a mode that was found its sites may lead, in standard deviations of what was predicted
 
 
 class Update(NamedTuple):
@@ -99,14 +100,13 @@ def approximate_update(
         each = likelihood.distribution(f, observation.context, parameters).log_prob(observation.y)
         return jnp.where(seen, each, 0.0)
 
-    sites, mode = _laplace(log_density, level, spread)
+    mode = _laplace(log_density, level, spread)
     if sweeps == 0:
-        posterior = posterior_of(sites, level, spread)
-        quadratic = 0.5 * posterior.slope @ (mode - level)
-        log_evidence = jnp.sum(log_density(mode)) - quadratic - _log_determinant(posterior.root)
+        posterior = posterior_of(mode.sites, level, spread)
+        quadratic = 0.5 * posterior.slope @ (mode.level - level)
+        log_evidence = jnp.sum(log_density(mode.level)) - quadratic - _log_determinant(posterior.root)
         return Update(posterior.slope, posterior.root, posterior.scale, log_evidence)
-
-    tabulated, sites = _quadrature(likelihood, log_density, sites, mode, Gaussians(level, _variances(spread, seen)))
+    tabulated, sites = _quadrature(likelihood, log_density, mode, Gaussians(level, _variances(spread, seen)))
 
     def tilted(sites: GaussianSites) -> tuple[Posterior, Gaussians, Float[Array, " N"], Gaussians]:
         """The posterior, each datum's cavity in it, and the log mass and moments of the two together."""
@@ -142,18 +142,30 @@ def _variances(of: Float[Array, "..."], seen: Bool[ArrayLike, " N"]) -> Float[Ar
 
 
 def _quadrature(
-    likelihood: Likelihood, log_density: LogDensity, sites: GaussianSites, mode: Float[Array, " N"], level: Gaussians
+    likelihood: Likelihood, log_density: LogDensity, mode: Mode, level: Gaussians
 ) -> tuple[Callable[[Gaussians, Gaussians], Tabulated], GaussianSites]:
     """How likelihoods are tabulated for a cavity and a posterior, and the sites to begin with."""
     if likelihood.bell_shaped:
-        return lambda cavity, posterior: on_bell(log_density, posterior), sites
-    # At a mode without curvature Laplace's sites mean nothing, but it is one more place to look at.
-    near = Gaussians(mode, 1 / (1 / level.variance + sites.precision))
+        return lambda cavity, posterior: on_bell(log_density, posterior), mode.sites
+    # Data that are far from what was predicted have brought the mode along.
+    near = Gaussians(mode.level, 1 / (1 / level.variance + mode.sites.precision))
     sides = sides_of(log_density, *covering(level, near))
-    return lambda *gaussians: on_panels(log_density, sides, *gaussians), GaussianSites(*jnp.zeros((2, len(mode))))
+    # Where the log likelihood is not concave the sites at a mode may be anything, and none are better.
+    found = jnp.max(jnp.abs(mode.mean - mode.level) / jnp.sqrt(level.variance)) < FOUND
+    return lambda *gaussians: on_panels(log_density, sides, near, *gaussians), GaussianSites(
+        *(jnp.where(found, part, 0.0) for part in mode.sites)
+    )
 
 
-def _laplace(log_density, level, spread) -> tuple[GaussianSites, Float[Array, " N"]]:
+class Mode(NamedTuple):
+    """The most probable level, and sites there."""
+
+    level: Float[Array, " N"]
+    sites: GaussianSites
+    mean: Float[Array, " N"]  # that the sites lead to: the mode, where it was reached and the log likelihood is concave
+
+
+def _laplace(log_density: LogDensity, level, spread) -> Mode:
     """Sites at the mode of the level, by Newton's method."""
 
     def derivatives(f):
@@ -173,7 +185,8 @@ def _laplace(log_density, level, spread) -> tuple[GaussianSites, Float[Array, " 
 
     dual = climb(log_posterior, newton, jnp.zeros_like(level), enough=1e-9)
     mode = level + spread @ dual
-    return sites_at(mode), mode
+    sites = sites_at(mode)
+    return Mode(mode, sites, posterior_of(sites, level, spread).mean)
 
 
 def _log_evidence(
