@@ -119,7 +119,8 @@ SUMS = {
     )
 }
 
-FEATURES = ["elevation", seqgp.harmonics(0.9, 1)]
+# Of place as well as of time: at a single time a season is a constant, as the intercept is.
+FEATURES = ["elevation", seqgp.Feature(lambda t, x: np.cos(4 * x[:, 0] + 7 * t), "wave")]
 ELEVATION = {"elevation": np.cos(np.arange(float(N)))}
 MEANS = {
     "number": Piece(model(mean=0.5)),
