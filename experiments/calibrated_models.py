@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
@@ -100,7 +101,7 @@ OF_SPACE = {
     "Product": seqgp.Product([seqgp.Matern12(between(0.1, 2)), seqgp.SquaredExponential(between(0.1, 2))]),
     "Rotated": seqgp.Rotated(seqgp.Matern32([between(0.1, 0.5), between(0.5, 2)]), between(-1.5, 1.5)),
     "Covariance": seqgp.Covariance(
-        lambda a, b, reach: np.clip(1 - abs(a[0] - b[0]) / reach, 0, None), reach=between(0.2, 2)
+        lambda a, b, reach: jnp.maximum(1 - abs(a[0] - b[0]) / reach, 0.0), reach=between(0.2, 2)
     ),
     "GreatCircle": seqgp.GreatCircle(seqgp.Matern32(between(500, 9000))),
     "Coregionalised": seqgp.Coregionalised(2, 1, seqgp.Matern32(between(0.1, 2))),
