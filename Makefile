@@ -2,13 +2,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-LATENT ?= knots
 
 .DEFAULT_GOAL := help
-.PHONY: torture help env demo paper test lint unit browser kill calibrate models accuracy bench wheel docs clean
+.PHONY: fuzz torture help env demo paper paper-quick test check lint unit browser kill calibrate models accuracy bench wheel release-check docs clean
 
 help:  ## what there is
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 env: $(VENV)/ready  ## the environment in .venv, with pinned versions
 
@@ -22,8 +21,11 @@ $(VENV)/ready: pyproject.toml constraints.txt
 demo: $(VENV)/ready  ## the online sampler beside the paper's algorithm, both against the truth: tables and a figure
 	$(BIN)/python -m experiments.demo
 
-paper: $(VENV)/ready  ## the regression of the paper at full size: table and figures (LATENT=dense for the exact one)
-	$(BIN)/python -m experiments.regression --latent $(LATENT)
+paper: $(VENV)/ready  ## everything that the paper shows, at its size, an hour or two: docs/paper.md (PARTS="full" for one part)
+	$(BIN)/python -m experiments.paper $(if $(PARTS),--only $(PARTS))
+
+paper-quick: $(VENV)/ready  ## the same in small, about two minutes: out/paper-quick/paper.md
+	$(BIN)/python -m experiments.paper --quick
 
 test: lint unit  ## all tests, ruff and pyright
 
@@ -32,12 +34,21 @@ lint: $(VENV)/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
+# Tests that compile little: what to run after each change.
+QUICK := tests/base tests/linalg tests/means tests/contract/test_names.py tests/contract/test_imports.py \
+  tests/io/test_configuration.py tests/io/test_specification.py tests/io/test_timestamps.py tests/samplers/test_validation.py \
+  tests/samplers/test_keys.py tests/report/test_sentences.py tests/docs/test_site.py
+
+check: lint  ## ruff, pyright and the quick tests
+	MALLOC_ARENA_MAX=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(QUICK)
+
 unit: $(VENV)/ready browser  # one arena of malloc for all threads: several keep a third more than is in use
-	MALLOC_ARENA_MAX=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	MALLOC_ARENA_MAX=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20
 
 browser:  # for the tests of the report; without it they are skipped
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	    echo "installing chromium and chromium-driver with apt-get: tests open the report in a browser" && \
 	    apt-get -qq update >/dev/null 2>&1 && apt-get -qq install -y chromium chromium-driver >/dev/null 2>&1; } || \
 	  echo "no Chromium here: the report is not tested in a browser (apt-get install chromium chromium-driver)"
 
@@ -47,6 +58,11 @@ kill: $(VENV)/ready  ## kill a run of each sampler 30 times at random, resume it
 TORTURE ?= 20
 torture: $(VENV)/ready  ## kills, stops, bit flips, a full disk: what was tried and what held (TORTURE=1 for a short form)
 	$(BIN)/python -m experiments.torture --size $(TORTURE)
+
+CASES ?= 1000
+SEED ?= 0
+fuzz: $(VENV)/ready  ## random programs against the oracles: findings as short programs (CASES=1000 SEED=0)
+	$(BIN)/python -m tests.fuzz --cases $(CASES) --seed $(SEED)
 
 calibrate: $(VENV)/ready  ## simulation-based calibration at full length, some hours: docs/calibration.md
 	$(BIN)/python -m experiments.calibration
@@ -66,6 +82,21 @@ wheel: $(VENV)/ready  ## build the wheel, install it with pip into an empty envi
 	$(PYTHON) -m venv build/wheel
 	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls dist/*.whl)[all]"
 	cd build/wheel && bin/seqgp --version && bin/seqgp demo line --steps 3 --draws 100 -o demo
+
+release-check: $(VENV)/ready  ## build sdist and wheel, check both, the automation files and the spelling, and install into an empty environment
+	rm -rf dist build/release
+	$(PYTHON) -m venv build/release/tools
+	build/release/tools/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+	  build hatchling twine check-wheel-contents check-jsonschema codespell
+	build/release/tools/bin/python -m build --outdir dist
+	build/release/tools/bin/twine check --strict dist/*
+	build/release/tools/bin/check-wheel-contents dist/*.whl
+	build/release/tools/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	build/release/tools/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	build/release/tools/bin/codespell src docs README.md CHANGELOG.md CONTRIBUTING.md .github
+	$(PYTHON) -m venv build/release/empty
+	build/release/empty/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	cd build/release && empty/bin/python ../../.github/minimal.py
 
 docs: $(VENV)/ready  ## the documentation as a site, in build/site; a broken link fails
 	$(BIN)/python -m docs.build

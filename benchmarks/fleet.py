@@ -1,4 +1,4 @@
-"""Fleets: two workers against one, the cost of a stream beside its sampling, many streams, a cloud on many devices."""
+"""Fleets: two workers against one, the cost of a stream beside its sampling, many streams, particles on devices."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ from distributed import Client
 import seqgp
 from benchmarks.lines import Line, main, timed
 from seqgp.fleets.cluster import local_cluster
+from seqgp.fleets.run import FleetResult
 
 
 def model() -> seqgp.Model:
     """Five parameters, all inferred."""
     between = seqgp.ScaledSigmoid(0, 3)
-    kernel = seqgp.Separable(seqgp.Matern32(between), seqgp.Matern32(between), seqgp.ScaledSigmoid(0, 2))
-    return seqgp.Model(kernel, seqgp.Gaussian(seqgp.ScaledSigmoid(0, 1)), seqgp.ScaledSigmoid(-1, 1))
+    kernel = seqgp.Separable(
+        seqgp.kernels.Matern32(between), seqgp.kernels.Matern32(between), seqgp.ScaledSigmoid(0, 2)
+    )
+    return seqgp.Model(kernel, seqgp.likelihoods.Gaussian(seqgp.ScaledSigmoid(0, 1)), seqgp.ScaledSigmoid(-1, 1))
 
 
 def read(seed: int, steps: int, locations: int) -> list[seqgp.Snapshot]:
@@ -72,7 +75,7 @@ def _warm(packed: bytes, folder: str) -> None:
     seqgp.fleet([cloudpickle.loads(packed)], folder, threads=1, progress=False)
 
 
-def _ended(made: list[seqgp.Stream], folder: Path, client: Any, forecast: bool = True) -> seqgp.FleetResult:
+def _ended(made: list[seqgp.Stream], folder: Path, client: Any, forecast: bool = True) -> FleetResult:
     found = seqgp.fleet(made, folder, client, forecast=forecast, progress=False)
     if found.failed:
         raise RuntimeError(found.failed[0].error)
@@ -125,9 +128,9 @@ import json, sys, jax, seqgp
 seqgp.enable_x64()
 from benchmarks.fleet import model, read
 quick = sys.argv[1] == "True"
-cloud = seqgp.OnlineSampler(model(), particles=32 if quick else 256, draws=20)
+particles = seqgp.OnlineSampler(model(), particles=32 if quick else 256, draws=20)
 chains = seqgp.SequentialSampler(model(), draws=20 if quick else 200, chains=4, warmup=20 if quick else None)
-steps = {"cloud": (cloud, 3 if quick else 10), "four chains": (chains, 2)}
+steps = {"particles": (particles, 3 if quick else 10), "four chains": (chains, 2)}
 seconds = {}
 for name, (sampler, count) in steps.items():
     data = read(0, count, 4 if quick else 40)
@@ -139,7 +142,7 @@ print(json.dumps(seconds))
 
 
 def _devices(quick: bool) -> list[Line]:
-    """A cloud, and chains, on several host devices, against the cores of one."""
+    """Particles, and chains, on several host devices, against the cores of one."""
     seconds = {}
     for devices in (1, 2, 4):
         flags = f"--xla_force_host_platform_device_count={devices}"

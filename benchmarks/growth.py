@@ -95,6 +95,7 @@ def long_run(sizes: Sizes) -> list[Line]:
     seconds, evaluations, peaks = [], [], {}
     snapshots = (snapshot_of(rng, 0.05 * i, 20) for i in range(sizes.steps))
     for number, info in enumerate(_infos(snapshots), start=1):
+        assert isinstance(info, seqgp.ChainInfo)
         seconds.append(info.seconds)
         evaluations.append(sum(update.evaluations for update in info.updates.values()))
         if number in (sizes.early, sizes.steps):

@@ -61,12 +61,12 @@ def poisson_problem(grid: tuple[int, int]) -> tuple[seqgp.Model, seqgp.Snapshot]
     """A log intensity on a grid of the unit square."""
     model = seqgp.Model(
         kernel=seqgp.Separable(
-            time=seqgp.SquaredExponential(seqgp.ScaledSigmoid(0, 3)),
-            space=seqgp.SquaredExponential([seqgp.ScaledSigmoid(0, 2)] * 2),
+            time=seqgp.kernels.SquaredExponential(seqgp.ScaledSigmoid(0, 3)),
+            space=seqgp.kernels.SquaredExponential([seqgp.ScaledSigmoid(0, 2)] * 2),
             scale=seqgp.ScaledSigmoid(0, 2),
         ),
         mean=dist.Normal(2.0, 1.0),
-        likelihood=seqgp.Poisson(),
+        likelihood=seqgp.likelihoods.Poisson(),
     )
     axes = np.meshgrid(*(np.linspace(0, 1, n) for n in grid), indexing="ij")
     x = np.stack(axes, axis=-1).reshape(-1, 2)
@@ -116,6 +116,7 @@ def side_by_side(sizes: Sizes) -> list[Line]:
         sequence = seqgp.steps(sampler, snapshots, key=jax.random.key(SEED), progress=False)
         ess, seconds = [], 0.0
         for state, info in sequence:
+            assert isinstance(info, seqgp.ChainInfo)
             ess.append(smallest_ess(info.chains, state.z, state.latent))
             seconds += info.seconds
         each = ", ".join(f"{value:.0f}" for value in ess)

@@ -63,9 +63,11 @@ def described(rate: Rate) -> str:
 def latent_alone(sizes: Sizes, snapshot: seqgp.Snapshot) -> Line:
     """Elliptical slices of ``f`` alone at known parameters, ours and BlackJAX's."""
     model = seqgp.Model(
-        kernel=seqgp.Separable(seqgp.SquaredExponential(1.0), seqgp.SquaredExponential([1.0, 1.0]), 1.0),
+        kernel=seqgp.Separable(
+            seqgp.kernels.SquaredExponential(1.0), seqgp.kernels.SquaredExponential([1.0, 1.0]), 1.0
+        ),
         mean=0.5,
-        likelihood=seqgp.Gaussian(noise=0.3),
+        likelihood=seqgp.likelihoods.Gaussian(noise=0.3),
     )
     settings = {"chains": 1, "warmup": sizes.slices // 10 * sizes.thin, "thin": sizes.thin, "latent": seqgp.Dense()}
     updates = seqgp.Plain(initial=(1, 0, 0))

@@ -16,10 +16,10 @@ from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 import seqgp
 from benchmarks.lines import Line, in_own_process, main, on_one_core, seconds_of, smallest_ess
-from seqgp.filtering.system import System
-from seqgp.online.bank import advanced, born
-from seqgp.online.history import laid_out
 from seqgp.reference.conditional import conditional
+from seqgp.samplers.online.filters import advanced, run_filters
+from seqgp.samplers.online.history import laid_out
+from seqgp.statespace.model import System
 
 KERNEL = "Matern32"
 
@@ -31,7 +31,7 @@ class Sizes(NamedTuple):
     many: tuple[int, int] = (200, 100)  # of complete data
     gaps: tuple[int, int] = (200, 15)  # of data with gaps
     refit: tuple[int, int, int] = (20, 50, 10)  # stations, times, and how often NUTS is run again
-    long: tuple[int, int] = (100, 1000)  # times over which renewals are counted
+    long: tuple[int, int] = (100, 1000)  # times over which rejuvenations are counted
     memory: tuple[int, int, int] = (20, 2000, 100)  # early step, late step, history
     particles: int = 256
     draws: int = 1000
@@ -52,7 +52,7 @@ def lines(quick: bool = False) -> list[Line]:
         on_one_core(refitted, sizes),
         on_one_core(floor, sizes),
         two_cores(sizes),
-        in_own_process(renewals, sizes),
+        in_own_process(rejuvenations, sizes),
         in_own_process(memory, sizes),
     ]
 
@@ -87,7 +87,7 @@ def _whole(who: str, sizes: Sizes) -> float:
 
 
 def a_step(sizes: Sizes, size: tuple[int, int], variant: str, goal: float) -> Line:
-    """Seconds of a dense step of the sequential sampler, over those of ours, renewals included."""
+    """Seconds of a dense step of the sequential sampler, over those of ours, rejuvenations included."""
     stream = simulate_stream(KERNEL, variant, 0, *size)
     dense = seqgp.SequentialSampler(stream.model, draws=sizes.draws, latent=seqgp.Dense())
     theirs = float(np.median([info.seconds for info in infos_of(dense, stream.snapshots[:4])[1:]]))
@@ -129,7 +129,7 @@ def refitted(sizes: Sizes) -> Line:
     infos_of(online(stream, sizes), stream.snapshots)
     infos = infos_of(online(stream, sizes), stream.snapshots)
     ours = sum(info.seconds for info in infos)
-    found = sum(float(info.effective or 0) for info in infos[every - 1 :: every])
+    found = sum(info.min_ess for info in infos[every - 1 :: every])
     detail = (
         f"{seconds:.1f} s ({warming:.1f} s of it warming up) for {effective:.0f} effective draws, against {ours:.1f} s "
         f"for {found:.0f} at the same times, and all others"
@@ -144,11 +144,11 @@ def floor(sizes: Sizes) -> Line:
     stream = simulate_stream(KERNEL, "missing", 0, n, 3)
     system, particles = System(stream.model), 8
     history = laid_out(system, "auto", stream.snapshots, [None] * 3)
-    mean, sd = system.cloud_prior()
+    mean, sd = system.particle_prior()
     z = mean + sd * np.random.default_rng(0).standard_normal((particles, len(mean)))
     before = laid_out(system, "auto", stream.snapshots[:2], [None] * 2)
-    bank = born(before, z, 2)[0]
-    ours = seconds_of(lambda: advanced(history, bank)[1], sizes.turns) / particles
+    filters = run_filters(before, z, 2)[0]
+    ours = seconds_of(lambda: advanced(history, filters)[1], sizes.turns) / particles
     state = system.order * n + len(system.in_state)
     rng = np.random.default_rng(0)
     covariance, cross = np.asfortranarray(rng.random((n, n)) + n * np.eye(n)), np.asfortranarray(rng.random((n, state)))
@@ -177,13 +177,13 @@ def _filters(sizes: Sizes) -> float:
     stream = simulate_stream(KERNEL, "missing", 0, sizes.gaps[0] // 2, 3)
     system = System(stream.model)
     history = laid_out(system, "auto", stream.snapshots, [None] * 3)
-    mean, sd = system.cloud_prior()
+    mean, sd = system.particle_prior()
     z = mean + sd * np.random.default_rng(0).standard_normal((sizes.particles, len(mean)))
-    return seconds_of(lambda: born(history, z, 3)[1], 3 * sizes.turns)
+    return seconds_of(lambda: run_filters(history, z, 3)[1], 3 * sizes.turns)
 
 
-def renewals(sizes: Sizes) -> Line:
-    """Filter steps that are run again, per step and particle: renewals come ever more rarely."""
+def rejuvenations(sizes: Sizes) -> Line:
+    """Filter steps that are run again, per step and particle: rejuvenations come ever more rarely."""
     early, late = sizes.long
     stream = simulate_stream(KERNEL, "complete", 0, 5, late)
     steps = np.cumsum([info.extras["filter_steps"] for info in infos_of(online(stream, sizes), stream.snapshots)])

@@ -49,7 +49,9 @@ def start_of(
     return Start(model, state, snapshots[1:], latent)
 
 
-def step_of(start: Start, updates: Any = "plain", carry: Any = "paper", **settings: Any) -> Callable[[], seqgp.Info]:
+def step_of(
+    start: Start, updates: Any = "plain", carry: Any = "paper", **settings: Any
+) -> Callable[[], seqgp.ChainInfo]:
     """The step to the next snapshot, always with the same key: what it cost."""
     tau = len(start.state.window.times)
     sampler = seqgp.SequentialSampler(

@@ -60,6 +60,7 @@ def _sequence(model: seqgp.Model, snapshots: list[seqgp.Snapshot], draws: int, u
     seqgp.run(sampler, snapshots[:2], key=jax.random.key(SEED), progress=False)
     seconds, ess = 0.0, float("nan")
     for state, info in seqgp.steps(sampler, snapshots, key=jax.random.key(SEED), progress=False):
+        assert isinstance(info, seqgp.ChainInfo)
         seconds += info.seconds
         ess = smallest_ess(info.chains, state.latent)
     return seconds, ess

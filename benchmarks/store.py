@@ -45,7 +45,7 @@ def lines(locations: int = 200, draws: int = 1000, repeats: int = 5) -> list[Lin
 def online_size(locations: int = 200, draws: int = 1000) -> list[Line]:
     """The largest step of an online run: what can be recomputed, the filters of all particles, is not kept."""
     x = np.random.default_rng(0).random((locations, 2))
-    model = _model(seqgp.Matern32)
+    model = _model(seqgp.kernels.Matern32)
     snapshots = [seqgp.Snapshot(t, x, np.sin(3 * x[:, 0] + t) * x[:, 1]) for t in (0.0, 0.05)]
     with tempfile.TemporaryDirectory() as folder:
         store = seqgp.run(seqgp.OnlineSampler(model, draws=draws), snapshots, jax.random.key(0), store=folder).store
@@ -56,11 +56,13 @@ def online_size(locations: int = 200, draws: int = 1000) -> list[Line]:
 def _model(smoothness: type) -> seqgp.Model:
     between = seqgp.ScaledSigmoid(0, 10**0.5)
     kernel = seqgp.Separable(smoothness(between), smoothness([between, between]), seqgp.ScaledSigmoid(0, 2))
-    return seqgp.Model(kernel, seqgp.Gaussian(noise=seqgp.ScaledSigmoid(0, 1)), mean=seqgp.ScaledSigmoid(0, 1))
+    return seqgp.Model(
+        kernel, seqgp.likelihoods.Gaussian(noise=seqgp.ScaledSigmoid(0, 1)), mean=seqgp.ScaledSigmoid(0, 1)
+    )
 
 
 def _problem(locations: int, draws: int) -> tuple[seqgp.SequentialSampler, list[seqgp.Snapshot]]:
-    model = _model(seqgp.SquaredExponential)
+    model = _model(seqgp.kernels.SquaredExponential)
     rng = np.random.default_rng(0)
     snapshots = []
     for t in (0.0, 0.05, 0.1):

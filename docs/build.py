@@ -1,12 +1,13 @@
-"""What the site is built from: ``python -m docs.build`` puts it in build/docs, with all that is made from the source.
+"""Collect the pages of the site: ``python -m docs.build`` writes them to build/docs.
 
-Pages are made from docstrings and schemas, figures by the examples of the page that shows them, and those of
-accuracy.md from its tables. Figures that take minutes to hours are checked in; their page names the command.
+The API and configuration pages come from docstrings and schemas. The examples of a page make its figures; those of
+accuracy.md come from its tables. Figures that take longer are checked in; their page names the command.
 """
 
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import shutil
 import types
@@ -22,50 +23,72 @@ from pydantic import BaseModel
 DOCS = Path(__file__).parent
 BUILT = DOCS.parent / "build" / "docs"
 ROOMS = {
-    "Models": ("models",),
-    "Samplers": ("sequential", "online", "full", "samplers"),
-    "Representations and updates": ("latents", "mcmc"),
+    "Models": ("model", "kernels.base", "kernels.separable", "base.snapshot", "base.priors"),
+    "Samplers": ("samplers",),
+    "Representations and updates": ("fields", "mcmc"),
     "Running and storing": ("io", "fleets", "runtime"),
     "Evaluation": ("evaluate",),
+    "Infos and errors": ("base.info", "base.errors"),
 }
+PARTS = {"Kernels": "kernels", "Likelihoods": "likelihoods", "Means": "means"}
 
 
 WORDS = {  # of keys that are the arguments of a kernel, a likelihood or a sampler
-    "jitter": "added to covariances, relative to their scale; several are tried in turn",
-    "latent": "how the latent is represented",
-    "nodes": "of knots, along each input",
-    "updates": "what a sweep is made of",
-    "carry": "what passes from step to step",
+    "jitter": "added to the diagonal of covariances, relative to scale²; a list is tried in turn",
+    "latent": "the representation of the latent function",
+    "nodes": "the number of knots along each input",
+    "updates": "the MCMC updates of a sweep",
+    "carry": "what one step passes to the next",
 }
 
 
 def api() -> str:
-    """The page of all public names, by room: the text is made of their docstrings when the site is built."""
-    stub = ast.parse((DOCS.parent / "src" / "seqgp" / "__init__.pyi").read_text())
-    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
-    found = [(node.module or "", alias.name) for node in imports for alias in node.names]
-    lines = ["# API", "", "Every public name of `seqgp`, from its docstring."]
-    for title, rooms in [*ROOMS.items(), ("More", ())]:
-        known = [room for listed in ROOMS.values() for room in listed]
-        names = [(m, n) for m, n in found if m.split(".")[0] in rooms or (not rooms and m.split(".")[0] not in known)]
-        if names:
-            lines += ["", f"## {title}"]
-            lines += [line for module, name in names for line in ("", f"::: seqgp.{module}.{name}")]
+    """The page of all public names, by topic; mkdocstrings fills in the docstrings."""
+    lines = ["# API", "", "All public names of seqgp, with their docstrings."]
+    top = _declared("")
+    for title, rooms in ROOMS.items():
+        lines += _names(title, [(m, n) for m, n in top if m.startswith(rooms)])
+    for title, package in PARTS.items():
+        shown = {name for _, name in top}
+        found = [(f"{package}.{m}", n) for m, n in _declared(package) if n not in shown]
+        lines += _names(f"{title}: `seqgp.{package}`", found)
     return "\n".join(lines) + "\n"
 
 
+def _declared(package: str) -> list[tuple[str, str]]:
+    """The module and the name of everything that the stub of a package declares, but for packages."""
+    stub = ast.parse((DOCS.parent / "src" / "seqgp" / package / "__init__.pyi").read_text())
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom) and node.module and node.level]
+    return [
+        (str(node.module), name)
+        for node in imports
+        for alias in node.names
+        for name in (_all_of(f"seqgp.{package}.{node.module}") if alias.name == "*" else [alias.name])
+    ]
+
+
+def _all_of(module: str) -> list[str]:
+    return list(importlib.import_module(module).__all__)
+
+
+def _names(title: str, found: list[tuple[str, str]]) -> list[str]:
+    return ["", f"## {title}", *(line for module, name in found for line in ("", f"::: seqgp.{module}.{name}"))]
+
+
 def configuration() -> str:
-    """The page of every key of a configuration, from the schema."""
+    """The page of all keys of a configuration, from the schema."""
     from seqgp.fleets.template import FleetSection
     from seqgp.io.configuration import Configuration
 
     lines = [
-        "# Every key of a configuration",
+        "# Configuration",
         "",
-        "`seqgp new my.toml` writes a commented one. A key that is not listed here, or has no effect, is a mistake.",
+        "`seqgp new my.toml` writes a commented configuration. `seqgp fit` refuses a key that is not listed here or",
+        "has no effect, and names its line.",
         "",
-        "A **parameter** is a number (known) or a prior (inferred): `{ low = 0, high = 3 }`, with `loc` and `scale` of",
-        'the Gaussian behind it, or `{ distribution = "Gamma", concentration = 2.0, rate = 1.0 }`.',
+        "A **parameter** is a number (known) or a prior (inferred). A prior is `{ low = 0, high = 3 }`, optionally",
+        "with `loc` and `scale` of the Gaussian behind it, or",
+        '`{ distribution = "Gamma", concentration = 2.0, rate = 1.0 }`.',
     ]
     for name, field in Configuration.model_fields.items():
         lines += _section(name, _model_of(field.annotation))
@@ -73,7 +96,7 @@ def configuration() -> str:
     return "\n".join(lines) + "\n"
 
 
-_AS_TIME = ("", "## `[model.space]`", "", "A kernel, as in `[model.time]`; or a list of them, one for each input.")
+_AS_TIME = ("", "## `[model.space]`", "", "A kernel, as in `[model.time]`, or a list of kernels, one per input.")
 
 
 def _section(name: str, model: Any) -> list[str]:
@@ -114,7 +137,7 @@ def _bound(rule: Any) -> str:
 
 
 def _model_of(kind: Any) -> Any:
-    """The table behind an annotation, if there is one of its own."""
+    """The pydantic model inside an annotation, if there is one."""
     if inspect.isclass(kind) and issubclass(kind, BaseModel):
         return kind
     for inner in typing.get_args(kind):
@@ -155,7 +178,7 @@ PAGES = {"api.md": api, "configuration.md": configuration}
 
 
 def assemble(target: Path) -> None:
-    """All pages, and the figures that follow from a page's tables."""
+    """Copy and generate all pages, and draw the figures of accuracy.md from its tables."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(DOCS, target, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     for name, made in PAGES.items():
@@ -165,7 +188,7 @@ def assemble(target: Path) -> None:
 
 
 def lacking(target: Path) -> dict[Path, list[Path]]:
-    """The figures that pages show and that are not there: their examples make them."""
+    """The figures that each page shows and that do not exist yet."""
     found = {}
     for page in sorted(DOCS.glob("*.md")):
         missing = [target / name for name in shown(page) if not (target / name).exists()]
@@ -175,7 +198,7 @@ def lacking(target: Path) -> dict[Path, list[Path]]:
 
 
 def illustrate(target: Path) -> None:
-    """Run the examples of each page that lacks figures, and take these from where they were saved."""
+    """Run the examples of each page that lacks figures, and copy the figures that they save."""
     for page, missing in lacking(target).items():
         print(f"{page.name}: {len(missing)} figures", flush=True)
         with run_page(page) as folder:
@@ -184,7 +207,7 @@ def illustrate(target: Path) -> None:
 
 
 def main() -> None:
-    """Everything, for the site; the keys of a configuration also where they are checked in."""
+    """Build all pages; docs/configuration.md is also checked in."""
     matplotlib.use("agg")
     (DOCS / "configuration.md").write_text(configuration())
     assemble(BUILT)

@@ -60,7 +60,11 @@ def tables(name: str, rows: list[dict[str, Any]], names: list[str]) -> str:
     }
     return "\n\n".join(
         [
-            folded("The latent, mean ± standard error over data sets (median)", [*head, "data sets", *columns], latent),
+            folded(
+                "The latent function, mean ± standard error over data sets (median)",
+                [*head, "data sets", *columns],
+                latent,
+            ),
             folded("Bias of each parameter, on the Gaussian scale, in exact sds", [*head, *names], parameters["bias"]),
             folded("Sd of each parameter, against the exact one", [*head, *names], parameters["sd"]),
         ]
@@ -103,7 +107,7 @@ def goals(rows: list[dict[str, Any]], names: list[str]) -> str:
             met = "met" if (found >= low).all() and (found <= high).all() else "**not met**"
             span = f"{found.min():.2f} – {found.max():.2f}" if len(found) > 1 else f"{found[0]:.3f}"
             body.append([str(tau), what, f"{low:g} – {high:g}" if low else f"<= {high:g}", span, met])
-    text = "Goals for the joint carry: the range over t of the medians.\n\n"
+    text = "The goals for the joint carry, and the range over t of the medians:\n\n"
     return text + markdown(["tau", "", "goal", "found", ""], body)
 
 
@@ -113,41 +117,41 @@ TITLES = {
     "long": "A long run: N = 10, T = 200",
 }
 NOTES = {
-    "regression": "What limits the joint carry: the squared exponential in time is not Markov. With all parameters\n"
+    "regression": "The squared exponential in time is not Markov, which limits the joint carry. With all parameters\n"
     "known, in closed form (`python -m experiments.known_parameters`), a window of one snapshot has a bias of 0.72\n"
-    "exact sds at t = 10, a window of two 0.27, a window of three 0.01. With unknown parameters and 1000 draws there\n"
-    "is the error of the window's covariance besides, which grows with the window.\n\n"
-    "With kernels of half-integer order in time, whose derivatives could be carried along so that one snapshot\n"
-    "tells all, a window of two does nearly as well for `Matern32` (`--time Matern32`: a bias of 0.06 at t = 10)\n"
-    "and a window of three for `Matern52` (0.04), at the same number of values a site: derivatives would\n"
-    "gain no more than that.",
+    "exact sds at t = 10, a window of two 0.27, a window of three 0.01. With unknown parameters and 1000\n"
+    "draws, the error of the window's covariance comes on top; it grows with the window.\n\n"
+    "For kernels of half-integer order in time, one could carry derivatives, so that one snapshot would\n"
+    "suffice. A window of two does nearly as well for `Matern32` (`--time Matern32`: a bias of 0.06 at t =\n"
+    "10), and a window of three for `Matern52` (0.04), with the same number of values per site.",
     "counts": "The full sampler does not score the next snapshot, so the log score is that of each carry.",
-    "long": "The exact posterior for `R_t` and bias is given the last 10 snapshots only, with the prior of the\n"
-    "parameters; parameters are compared at t = 50 with the posterior given all 50.",
+    "long": "The exact posterior for `R_t` and bias conditions on the last 10 snapshots only, with the prior of the\n"
+    "parameters. The parameters at t = 50 are compared with the posterior given all 50 snapshots.",
 }
 
 
 ABOUT = """\
-How far the sequential posterior is from the exact one, by what passes from step to step. Lengthscales of each
-simulated data set are uniform on (0, √10), as in the paper; scale, mean and noise are the paper's. `R_t` is the
-variance of the latent against the exact posterior's, averaged over inputs; bias is the root mean square of the
-difference of means, in exact standard deviations; RMSE is to the true latent. The exact posterior is itself a
-sample of a few hundred effective draws, which adds about 0.06 sds to every bias and 5% to every ratio of sds. In the
-figures bars are standard errors over data sets, and grey is what the joint carry should reach."""
+This page measures how far the posterior of the `SequentialSampler` is from the exact one, for each
+carry. The lengthscales of each simulated data set are uniform on (0, √10), as in the paper; scale, mean
+and noise are the paper's. `R_t` is the variance of the latent function over the exact one, averaged over
+inputs. The bias is the root mean square of the difference of means, in exact standard deviations. RMSE
+is that to the true latent function. The exact posterior is a sample of a few hundred effective draws,
+which adds about 0.06 sds to every bias and 5% to every ratio of sds. In the figures, bars are standard
+errors over data sets, and grey is the goal for the joint carry."""
 
 
 def document(sections: dict[str, str], updates: str) -> str:
     """The whole page."""
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("seqgp", "jax", "numpyro"))
     lines = [
-        "# Accuracy of the carry",
+        "# Accuracy of the sequential sampler",
         "",
         ABOUT,
         "",
-        "Generated by `make accuracy`; not edited by hand.",
+        "`make accuracy` generates this page; do not edit it.",
         "",
         f"{datetime.date.today().isoformat()}, {versions}, Python {platform.python_version()}; {updates} updates, "
-        "1000 draws a step, seconds on two cores without compilation.",
+        "1000 draws per step, seconds on two cores without compilation.",
     ]
     for name, text in sections.items():
         lines += ["", f"## {TITLES[name]}", ""]

@@ -9,6 +9,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 import seqgp
+from seqgp.base.options import options_of
 from seqgp.evaluate.simulate import default_design
 
 N = 8  # data of a snapshot
@@ -40,11 +41,11 @@ def model(likelihood=None, time=None, space=None, mean=None) -> seqgp.Model:
     """The piece in question among others that are plain."""
     return seqgp.Model(
         seqgp.Separable(
-            time=time or seqgp.SquaredExponential(between(0.1, 3)),
-            space=space or seqgp.SquaredExponential(between(0.1, 2)),
+            time=time or seqgp.kernels.SquaredExponential(between(0.1, 3)),
+            space=space or seqgp.kernels.SquaredExponential(between(0.1, 2)),
             scale=between(0.1, 2),
         ),
-        likelihood or seqgp.Gaussian(between(0.05, 1)),
+        likelihood or seqgp.likelihoods.Gaussian(between(0.05, 1)),
         mean=between(-1, 1) if mean is None else mean,
         jitter=1e-6,
     )
@@ -52,68 +53,80 @@ def model(likelihood=None, time=None, space=None, mean=None) -> seqgp.Model:
 
 ERRORS = {"se": np.linspace(0.5, 1.5, N)}
 AREA = {"area": np.linspace(1.0, 4.0, N)}
-CELLS = seqgp.LogGaussianCox([(0.0, 1.0)], N)
+CELLS = seqgp.likelihoods.LogGaussianCox([(0.0, 1.0)], N)
 LIKELIHOODS = {
-    "Gaussian errors": Piece(model(seqgp.Gaussian(between(0.05, 1), "se")), ERRORS),
-    "Gaussian squares": Piece(model(seqgp.Gaussian(between(0.05, 1), "se", combine="squares")), ERRORS),
-    "Gaussian trend": Piece(model(seqgp.Gaussian(between(0.05, 1), trend=between(-2, 2)))),
-    "StudentT": Piece(model(seqgp.StudentT(between(0.05, 1), df=4.0))),
-    "Bernoulli": Piece(model(seqgp.Bernoulli())),
-    "Bernoulli probit": Piece(model(seqgp.Bernoulli(link="probit"))),
-    "Binomial": Piece(model(seqgp.Binomial()), {"trials": np.arange(3.0, 3.0 + N)}),
-    "Poisson": Piece(model(seqgp.Poisson("area")), AREA),
+    "Gaussian errors": Piece(model(seqgp.likelihoods.Gaussian(between(0.05, 1), "se")), ERRORS),
+    "Gaussian squares": Piece(model(seqgp.likelihoods.Gaussian(between(0.05, 1), "se", combine="squares")), ERRORS),
+    "Gaussian trend": Piece(model(seqgp.likelihoods.Gaussian(between(0.05, 1), trend=between(-2, 2)))),
+    "StudentT": Piece(model(seqgp.likelihoods.StudentT(between(0.05, 1), df=4.0))),
+    "Bernoulli": Piece(model(seqgp.likelihoods.Bernoulli())),
+    "Bernoulli probit": Piece(model(seqgp.likelihoods.Bernoulli(link="probit"))),
+    "Binomial": Piece(model(seqgp.likelihoods.Binomial()), {"trials": np.arange(3.0, 3.0 + N)}),
+    "Poisson": Piece(model(seqgp.likelihoods.Poisson("area")), AREA),
     "LogGaussianCox": Piece(model(CELLS), CELLS.context(duration=20.0)),
-    "NegativeBinomial": Piece(model(seqgp.NegativeBinomial(between(0.5, 5), "area")), AREA),
-    "LogNormal": Piece(model(seqgp.LogNormal(between(0.05, 1)))),
-    "Gamma": Piece(model(seqgp.Gamma(between(0.5, 8)))),
-    "Beta": Piece(model(seqgp.Beta(between(2, 20)))),
-    "Ordinal": Piece(model(seqgp.Ordinal([-1.0, 0.0, 1.0]))),
-    "Censored": Piece(model(seqgp.Censored(between(0.05, 1), limit=0.0))),
+    "NegativeBinomial": Piece(model(seqgp.likelihoods.NegativeBinomial(between(0.5, 5), "area")), AREA),
+    "LogNormal": Piece(model(seqgp.likelihoods.LogNormal(between(0.05, 1)))),
+    "Gamma": Piece(model(seqgp.likelihoods.Gamma(between(0.5, 8)))),
+    "Beta": Piece(model(seqgp.likelihoods.Beta(between(2, 20)))),
+    "Ordinal": Piece(model(seqgp.likelihoods.Ordinal([-1.0, 0.0, 1.0]))),
+    "Censored": Piece(model(seqgp.likelihoods.Censored(between(0.05, 1), limit=0.0))),
+}
+
+# Every other one, with priors for what must be given.
+LIKELIHOODS |= {
+    name: Piece(model(family(**{key: between(0.5, 2) for key, one in options_of(family).items() if one.required})))
+    for name, family in seqgp.likelihoods.catalogue.classes(seqgp.likelihoods.Likelihood).items()
+    if not any(type(piece.model.likelihood) is family for piece in LIKELIHOODS.values())
 }
 
 OF_TIME = {
-    "Matern12": seqgp.Matern12(between(0.1, 3)),
-    "Matern32": seqgp.Matern32(between(0.1, 3)),
-    "Matern52": seqgp.Matern52(between(0.1, 3)),
-    "SquaredExponential": seqgp.SquaredExponential(between(0.1, 3)),
-    "RationalQuadratic": seqgp.RationalQuadratic(between(0.1, 3), alpha=1.5),
-    "Periodic": seqgp.Periodic(between(0.6, 2), period=between(0.6, 2)),
-    "Constant": seqgp.Constant(between(0.2, 2)),
-    "WhiteNoise": seqgp.WhiteNoise(between(0.2, 2)),
-    "Sum": seqgp.Matern32(between(0.1, 3)) + seqgp.Constant(between(0.2, 2)) * seqgp.Matern12(between(1, 9)),
-    "Times": seqgp.Periodic(between(0.6, 2), period=1.0) * seqgp.Matern52(between(0.5, 4)),
+    "Matern12": seqgp.kernels.Matern12(between(0.1, 3)),
+    "Matern32": seqgp.kernels.Matern32(between(0.1, 3)),
+    "Matern52": seqgp.kernels.Matern52(between(0.1, 3)),
+    "SquaredExponential": seqgp.kernels.SquaredExponential(between(0.1, 3)),
+    "RationalQuadratic": seqgp.kernels.RationalQuadratic(between(0.1, 3), alpha=1.5),
+    "Periodic": seqgp.kernels.Periodic(between(0.6, 2), period=between(0.6, 2)),
+    "Constant": seqgp.kernels.Constant(scale=between(0.2, 2)),
+    "WhiteNoise": seqgp.kernels.WhiteNoise(between(0.2, 2)),
+    "Sum": seqgp.kernels.Matern32(between(0.1, 3))
+    + seqgp.kernels.Constant(scale=between(0.2, 2)) * seqgp.kernels.Matern12(between(1, 9)),
+    "Times": seqgp.kernels.Periodic(between(0.6, 2), period=1.0) * seqgp.kernels.Matern52(between(0.5, 4)),
 }
 
 GLOBE = np.column_stack([np.linspace(-170, 170, N), 70 * np.sin(np.arange(N))])
 OUTPUTS = np.column_stack([np.arange(N) % 2, np.linspace(0, 1, N)])
 OF_SPACE = {
-    "Matern12": seqgp.Matern12(between(0.1, 2)),
-    "Matern32": seqgp.Matern32(between(0.1, 2)),
-    "Matern52": seqgp.Matern52([between(0.1, 2), between(0.1, 2)]),
-    "SquaredExponential": seqgp.SquaredExponential([between(0.1, 2), between(0.1, 2)]),
-    "RationalQuadratic": seqgp.RationalQuadratic(between(0.1, 2), alpha=between(0.5, 4)),
-    "Periodic": seqgp.Periodic(between(0.5, 2), period=between(0.3, 1.5)),
-    "Constant": seqgp.Constant(between(0.2, 2)),
-    "WhiteNoise": seqgp.WhiteNoise(between(0.2, 2)),
-    "LinearKernel": seqgp.LinearKernel(between(0.2, 2), centre=0.2),
-    "Sum": seqgp.Matern32(between(0.1, 2)) + seqgp.WhiteNoise(between(0.05, 1)),
-    "Times": seqgp.Constant(between(0.2, 2)) * seqgp.Matern52(between(0.1, 2)),
-    "Product": seqgp.Product([seqgp.Matern12(between(0.1, 2)), seqgp.SquaredExponential(between(0.1, 2))]),
-    "Rotated": seqgp.Rotated(seqgp.Matern32([between(0.1, 0.5), between(0.5, 2)]), between(-1.5, 1.5)),
-    "Covariance": seqgp.Covariance(
+    "Matern12": seqgp.kernels.Matern12(between(0.1, 2)),
+    "Matern32": seqgp.kernels.Matern32(between(0.1, 2)),
+    "Matern52": seqgp.kernels.Matern52([between(0.1, 2), between(0.1, 2)]),
+    "SquaredExponential": seqgp.kernels.SquaredExponential([between(0.1, 2), between(0.1, 2)]),
+    "RationalQuadratic": seqgp.kernels.RationalQuadratic(between(0.1, 2), alpha=between(0.5, 4)),
+    "Periodic": seqgp.kernels.Periodic(between(0.5, 2), period=between(0.3, 1.5)),
+    "Constant": seqgp.kernels.Constant(scale=between(0.2, 2)),
+    "WhiteNoise": seqgp.kernels.WhiteNoise(between(0.2, 2)),
+    "LinearKernel": seqgp.kernels.DotProduct(between(0.2, 2), centre=0.2),
+    "Sum": seqgp.kernels.Matern32(between(0.1, 2)) + seqgp.kernels.WhiteNoise(between(0.05, 1)),
+    "Times": seqgp.kernels.Constant(scale=between(0.2, 2)) * seqgp.kernels.Matern52(between(0.1, 2)),
+    "Product": seqgp.kernels.PerColumn(
+        [seqgp.kernels.Matern12(between(0.1, 2)), seqgp.kernels.SquaredExponential(between(0.1, 2))]
+    ),
+    "Rotated": seqgp.kernels.Rotated(seqgp.kernels.Matern32([between(0.1, 0.5), between(0.5, 2)]), between(-1.5, 1.5)),
+    "Covariance": seqgp.kernels.Covariance(
         lambda a, b, reach: jnp.maximum(1 - abs(a[0] - b[0]) / reach, 0.0), reach=between(0.2, 2)
     ),
-    "GreatCircle": seqgp.GreatCircle(seqgp.Matern32(between(500, 9000))),
-    "Coregionalised": seqgp.Coregionalised(2, 1, seqgp.Matern32(between(0.1, 2))),
+    "GreatCircle": seqgp.kernels.GreatCircle(seqgp.kernels.Matern32(between(500, 9000))),
+    "Coregionalised": seqgp.kernels.Coregionalised(2, 1, seqgp.kernels.Matern32(between(0.1, 2))),
 }
 PLACES = {"GreatCircle": GLOBE, "Coregionalised": OUTPUTS}
 
 SUMS = {
     "Separable + Separable": Piece(
         seqgp.Model(
-            seqgp.Separable(seqgp.Matern32(between(0.1, 3)), seqgp.Matern32(between(0.1, 2)), between(0.1, 2))
-            + seqgp.Separable(seqgp.Constant(1.0), seqgp.WhiteNoise(1.0), between(0.1, 2)),
-            seqgp.Gaussian(between(0.05, 1)),
+            seqgp.Separable(
+                seqgp.kernels.Matern32(between(0.1, 3)), seqgp.kernels.Matern32(between(0.1, 2)), between(0.1, 2)
+            )
+            + seqgp.Separable(seqgp.kernels.Constant(scale=1.0), seqgp.kernels.WhiteNoise(1.0), between(0.1, 2)),
+            seqgp.likelihoods.Gaussian(between(0.05, 1)),
             mean=between(-1, 1),
             jitter=1e-6,
         )
@@ -121,16 +134,16 @@ SUMS = {
 }
 
 # Of place as well as of time: at a single time a season is a constant, as the intercept is.
-FEATURES = ["elevation", seqgp.Feature(lambda t, x: np.cos(4 * x[:, 0] + 7 * t), "wave")]
+FEATURES = ["elevation", seqgp.means.Feature(lambda t, x: np.cos(4 * x[:, 0] + 7 * t), "wave")]
 ELEVATION = {"elevation": np.cos(np.arange(float(N)))}
 MEANS = {
     "number": Piece(model(mean=0.5)),
     "Gaussian": Piece(model(mean=dist.Normal(0.5, 1.0))),
     "Linear, Gaussian weights": Piece(
-        model(mean=seqgp.Linear(FEATURES, dist.Normal(0.0, 1.0), intercept=dist.Normal(0.5, 1.0))), ELEVATION
+        model(mean=seqgp.means.Linear(FEATURES, dist.Normal(0.0, 1.0), intercept=dist.Normal(0.5, 1.0))), ELEVATION
     ),
     "Linear, other weights": Piece(
-        model(mean=seqgp.Linear(FEATURES, between(-2, 2), intercept=between(-1, 1))), ELEVATION
+        model(mean=seqgp.means.Linear(FEATURES, between(-2, 2), intercept=between(-1, 1))), ELEVATION
     ),
 }
 

@@ -22,16 +22,17 @@ import numpyro.distributions as dist
 
 import seqgp
 from experiments.comparison import markdown
+from seqgp.evaluate.compare import Comparison
 
 OUT = Path("out/choice")
-KERNELS = {"Matern12": seqgp.Matern12, "Matern32": seqgp.Matern32}
+KERNELS = {"Matern12": seqgp.kernels.Matern12, "Matern32": seqgp.kernels.Matern32}
 
 
 class Case(NamedTuple):
     """One stream: which model it was drawn from, and what was said of it."""
 
     truth: str
-    comparison: seqgp.Comparison
+    comparison: Comparison
     gained: np.ndarray  # log evidence of the true model over the other's, after each snapshot
 
     @property
@@ -49,10 +50,12 @@ def model(name: str) -> seqgp.Model:
     """Fields that change over some steps, with little noise."""
     return seqgp.Model(
         kernel=seqgp.Separable(
-            KERNELS[name](dist.LogNormal(2.0, 0.5)), seqgp.Matern32(dist.LogNormal(-0.7, 0.5)), dist.LogNormal(0.0, 0.5)
+            KERNELS[name](dist.LogNormal(2.0, 0.5)),
+            seqgp.kernels.Matern32(dist.LogNormal(-0.7, 0.5)),
+            dist.LogNormal(0.0, 0.5),
         ),
         mean=dist.Normal(0.0, 1.0),
-        likelihood=seqgp.Gaussian(dist.LogNormal(-2.0, 0.5)),
+        likelihood=seqgp.likelihoods.Gaussian(dist.LogNormal(-2.0, 0.5)),
     )
 
 

@@ -46,14 +46,14 @@ class DataSet(NamedTuple):
     label: np.ndarray  # (steps, n): drawn from them
 
 
-def model(time: Any = seqgp.Matern32) -> seqgp.Model:
+def model(time: Any = seqgp.kernels.Matern32) -> seqgp.Model:
     """Log odds that drift over several times, and vary over half the square."""
     return seqgp.Model(
         kernel=seqgp.Separable(
-            time(PRIORS["time.lengthscale"]), seqgp.Matern32(PRIORS["space.lengthscale"]), PRIORS["scale"]
+            time(PRIORS["time.lengthscale"]), seqgp.kernels.Matern32(PRIORS["space.lengthscale"]), PRIORS["scale"]
         ),
         mean=PRIORS["mean"],
-        likelihood=seqgp.Bernoulli(),
+        likelihood=seqgp.likelihoods.Bernoulli(),
     )
 
 
@@ -220,7 +220,7 @@ def main(argv: list[str] | None = None) -> list[list[str]]:
         seconds += spent, more
         runs.setdefault("Matern32", run)
         print(f"data set {seed}: online {spent:.0f} s, NumPyro {more:.0f} s", flush=True)
-    rougher = seqgp.OnlineSampler(model(seqgp.Matern12), particles=args.particles, draws=args.draws)
+    rougher = seqgp.OnlineSampler(model(seqgp.kernels.Matern12), particles=args.particles, draws=args.draws)
     runs["Matern12"] = seqgp.run(rougher, sets[0].snapshots, jax.random.key(0), forecast=False)
     exact = [data.probability[:, None] for data in sets]
     rows = [

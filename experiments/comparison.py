@@ -46,7 +46,7 @@ class Summary(NamedTuple):
 def counts_model() -> seqgp.Model:
     """The same latent, seen through counts: ``y ~ Poisson(exp(f + mean))``."""
     gaussian = regression_model()
-    return seqgp.Model(gaussian.kernel, seqgp.Poisson(), mean=seqgp.ScaledSigmoid(0, 3))
+    return seqgp.Model(gaussian.kernel, seqgp.likelihoods.Poisson(), mean=seqgp.ScaledSigmoid(0, 3))
 
 
 def simulate(
@@ -55,7 +55,7 @@ def simulate(
     steps: int = 10,
     counts: bool = False,
     spacing: float | None = None,
-    in_time: type = seqgp.SquaredExponential,
+    in_time: type = seqgp.kernels.SquaredExponential,
 ) -> DataSet:
     """The paper's data: lengthscales uniform on (0, √10), inputs uniform on the unit square, times on [0, 1]."""
     rng = np.random.default_rng(seed)
@@ -89,8 +89,8 @@ def summarise(level: Any, z: Any, truth: np.ndarray, info: seqgp.Info, log_score
         z_sd=z.std(axis=0, ddof=1),
         log_score=log_score,
         seconds=info.seconds,
-        ess=info.ess["latent"] if info.effective is None else info.effective,
-        rhat=info.max_rhat,
+        ess=info.ess if isinstance(info, seqgp.OnlineInfo) else info.ess["latent"],
+        rhat=float("nan") if isinstance(info, seqgp.OnlineInfo) else info.max_rhat,
     )
 
 
@@ -102,7 +102,7 @@ def exact_posterior(
     The collapsed sampler where data are Gaussian, else the full one, which does not score the next snapshot.
     """
     seen = data.snapshots[t - window if window else 0 : t]
-    if not isinstance(data.model.likelihood, seqgp.Gaussian):
+    if not isinstance(data.model.likelihood, seqgp.likelihoods.Gaussian):
         full = seqgp.FullSampler(data.model, draws=draws, warmup=warmup, thin=thin, updates="informed")
         state, info = full.sample(key, seen)
         return summarise(state.latent[-1], state.z, data.levels[t - 1], info, float("nan"))

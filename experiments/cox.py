@@ -51,7 +51,7 @@ def coal_snapshots(bins: int | None) -> list[seqgp.Snapshot]:
     """Counts in bins of 50 days; time in years."""
     days = disasters()
     edges = np.arange(0, days[-1] + BIN, BIN)
-    return seqgp.LogGaussianCox().snapshots(FIRST + edges / YEAR, FIRST + days / YEAR)[:bins]
+    return seqgp.likelihoods.LogGaussianCox().snapshots(FIRST + edges / YEAR, FIRST + days / YEAR)[:bins]
 
 
 def coal_models() -> dict[str, seqgp.Model]:
@@ -59,12 +59,14 @@ def coal_models() -> dict[str, seqgp.Model]:
 
     def model(time: Any) -> seqgp.Model:
         return seqgp.Model(
-            kernel=seqgp.Separable(time(dist.LogNormal(3.0, 0.7)), seqgp.Constant(1.0), dist.LogNormal(0.0, 0.5)),
+            kernel=seqgp.Separable(
+                time(dist.LogNormal(3.0, 0.7)), seqgp.kernels.Constant(scale=1.0), dist.LogNormal(0.0, 0.5)
+            ),
             mean=dist.Normal(0.5, 1.0),
-            likelihood=seqgp.LogGaussianCox(),
+            likelihood=seqgp.likelihoods.LogGaussianCox(),
         )
 
-    return {"Matern32": model(seqgp.Matern32), "Matern12": model(seqgp.Matern12)}
+    return {"Matern32": model(seqgp.kernels.Matern32), "Matern12": model(seqgp.kernels.Matern12)}
 
 
 def true_intensity(t: Any, x: np.ndarray) -> np.ndarray:
@@ -95,9 +97,9 @@ def pattern(seed: int, side: int, steps: int) -> list[seqgp.Snapshot]:
     return square(side).snapshots(np.linspace(0, 1, steps + 1), *events(seed))
 
 
-def square(side: int) -> seqgp.LogGaussianCox:
+def square(side: int) -> seqgp.likelihoods.LogGaussianCox:
     """The unit square in cells."""
-    return seqgp.LogGaussianCox(domain=[(0, 1), (0, 1)], bins=side)
+    return seqgp.likelihoods.LogGaussianCox(domain=[(0, 1), (0, 1)], bins=side)
 
 
 def pattern_models(side: int) -> dict[str, seqgp.Model]:
@@ -106,13 +108,15 @@ def pattern_models(side: int) -> dict[str, seqgp.Model]:
     def model(time: Any) -> seqgp.Model:
         return seqgp.Model(
             kernel=seqgp.Separable(
-                time(dist.LogNormal(-0.7, 0.7)), seqgp.Matern52(dist.LogNormal(-1.0, 0.5)), dist.LogNormal(0.0, 0.5)
+                time(dist.LogNormal(-0.7, 0.7)),
+                seqgp.kernels.Matern52(dist.LogNormal(-1.0, 0.5)),
+                dist.LogNormal(0.0, 0.5),
             ),
             mean=dist.Normal(7.0, 1.0),
             likelihood=square(side),
         )
 
-    return {"Matern32": model(seqgp.Matern32), "Matern12": model(seqgp.Matern12)}
+    return {"Matern32": model(seqgp.kernels.Matern32), "Matern12": model(seqgp.kernels.Matern12)}
 
 
 def runs_of(
@@ -149,7 +153,7 @@ def coal(args: argparse.Namespace) -> str:
         rows.append(["1891–1962", band(rate[:, ~before].mean(axis=1))])
         rows.append(["ratio", band(rate[:, before].mean(axis=1) / rate[:, ~before].mean(axis=1))])
     picture, axis = plt.subplots(figsize=(9, 3.8), constrained_layout=True)
-    found = seqgp.LogGaussianCox().intensity(log_rate[:, :, 0])
+    found = seqgp.likelihoods.LogGaussianCox().intensity(log_rate[:, :, 0])
     axis.fill_between(times, found.low, found.high, color="C0", alpha=0.25, lw=0, label="95%")
     axis.plot(times, found.mean, color="C0", label="disasters a year")
     axis.plot(FIRST + disasters() / YEAR, np.zeros(len(disasters())), "|", color="k", ms=10)

@@ -59,12 +59,12 @@ def model() -> seqgp.Model:
     """A smooth log coefficient that drifts in time, and noise of unknown size."""
     return seqgp.Model(
         kernel=seqgp.Separable(
-            time=seqgp.SquaredExponential(lengthscale=seqgp.ScaledSigmoid(0, 5)),
-            space=seqgp.Matern52(lengthscale=seqgp.ScaledSigmoid(0.02, 1)),
+            time=seqgp.kernels.SquaredExponential(lengthscale=seqgp.ScaledSigmoid(0, 5)),
+            space=seqgp.kernels.Matern52(lengthscale=seqgp.ScaledSigmoid(0.02, 1)),
             scale=seqgp.ScaledSigmoid(0, 2),
         ),
         mean=dist.Normal(0.0, 1.0),
-        likelihood=seqgp.Likelihood(_noisy, noise=seqgp.ScaledSigmoid(0, 0.005)),
+        likelihood=seqgp.likelihoods.Likelihood(_noisy, noise=seqgp.ScaledSigmoid(0, 0.005)),
     )
 
 

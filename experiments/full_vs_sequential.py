@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from experiments.comparison import (
     sequential_posteriors,
     simulate,
 )
+from experiments.dax import finite
 
 OUT = Path("out/full_vs_sequential")
 
@@ -44,7 +46,7 @@ def sampler_warmup(draws: int, chains: int) -> int:
 
 
 def section_three(exact: Summary, found: Summary, spent: float, per_draw: float) -> dict[str, float]:
-    """The mean square errors of ``E[f_t]`` at equal computing time, and inequality 11.
+    """The mean square errors of ``E[f_t]`` at equal computing time, and inequality 12.
 
     ``spent`` is the time that the sequential sampler took to come to this snapshot, ``per_draw`` the unbiased
     sampler's seconds per effective draw. Below ``budget`` seconds the sequential estimate has the smaller error.
@@ -63,8 +65,10 @@ def section_three(exact: Summary, found: Summary, spent: float, per_draw: float)
     }
 
 
-def one_data_set(seed: int, args: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The rows of one data set, and what the figure needs."""
+def one_data_set(
+    seed: int, args: argparse.Namespace, after: Callable[..., None] | None = None
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The rows of one data set, and what the figure needs; ``after`` is called with both after each time."""
     data = simulate(seed, args.n, args.steps)
     times = range(1, args.steps + 1)
     key_run, key_exact, key_full = jax.random.split(jax.random.key(seed), 3)
@@ -72,12 +76,16 @@ def one_data_set(seed: int, args: argparse.Namespace) -> tuple[list[dict[str, An
         data.model, draws=args.draws, tau=args.tau, carry=args.carry, updates=args.updates
     )
     found = sequential_posteriors(data, times, key_run, sampler)
+    online = online_posteriors(data, times, jax.random.fold_in(key_run, 1), args)
     rows, exacts = [], {}
     for t in times:
         exact = exacts[t] = exact_posterior(
             data, t, jax.random.fold_in(key_exact, t), args.exact_draws, args.exact_warmup
         )
-        row = {"seed": seed, "t": t} | compare(data, t, exact, found[t])
+        row = {"seed": seed, "t": t, "exact sd": float(np.mean(exact.sd)), "sd": float(np.mean(found[t].sd))}
+        row |= compare(data, t, exact, found[t])
+        if t in online:
+            row |= {f"online {name}": value for name, value in compare(data, t, exact, online[t]).items()}
         spent = sum(found[s].seconds for s in range(1, t + 1))
         row |= section_three(exact, found[t], spent, exact.seconds / exact.ess)
         if args.full != "none":
@@ -90,7 +98,18 @@ def one_data_set(seed: int, args: argparse.Namespace) -> tuple[list[dict[str, An
             f"step {row['seconds']:.1f} s, exact {row['exact seconds']:.1f} s",
             flush=True,
         )
-    return rows, {"data": data, "exact": exacts, "found": found}
+        if after is not None:
+            after(rows, {"data": data, "exact": exacts, "found": found, "online": online})
+    return rows, {"data": data, "exact": exacts, "found": found, "online": online}
+
+
+def online_posteriors(data: DataSet, times: Any, key: Any, args: argparse.Namespace) -> dict[int, Summary]:
+    """The online sampler on the same data, if it is asked for."""
+    if not args.online:
+        return {}
+    knots = seqgp.Knots(nodes=(args.nodes,) * 2, domain=[(0, 1), (0, 1)])
+    sampler = seqgp.OnlineSampler(data.model, particles=args.online, draws=args.draws, latent=knots)
+    return sequential_posteriors(data, times, key, sampler)
 
 
 def figure_nine(drawn: dict[str, Any], path: Path, shown: int = 12) -> None:
@@ -116,6 +135,8 @@ def figure_nine(drawn: dict[str, Any], path: Path, shown: int = 12) -> None:
     times = list(exacts)
     below.plot(times, [np.mean(exacts[t].sd) for t in times], "o-", color="tab:blue", label="exact")
     below.plot(times, [np.mean(founds[t].sd) for t in times], "o-", color="tab:orange", label="sequential")
+    if drawn["online"]:
+        below.plot(times, [np.mean(drawn["online"][t].sd) for t in times], "x--", color="tab:green", label="online")
     below.set(xlabel="t", ylabel="mean posterior sd", ylim=(0, None))
     below.legend()
     figure.savefig(path, dpi=150)
@@ -171,15 +192,17 @@ def verdict(rows: list[dict[str, Any]], times: list[int], prefix: str) -> str:
     return f"At this computing time the sequential estimate has the smaller error from t = {since} on."
 
 
-def arguments() -> argparse.Namespace:
+def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replicates", type=int, default=1, help="simulated data sets")
     parser.add_argument("--carry", default="paper", choices=["paper", "level", "joint"])
     parser.add_argument("--tau", type=int, default=1)
     parser.add_argument("--updates", default="plain")
     parser.add_argument("--full", default="plain", choices=["plain", "informed", "none"])
+    parser.add_argument("--online", type=int, default=0, help="particles of the online sampler beside it; 0 for none")
+    parser.add_argument("--nodes", type=int, default=8, help="of the online sampler's knots, along each side")
     parser.add_argument("--quick", action="store_true", help="a small version that only shows that it runs")
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     sizes = (20, 3, 200, 200, 100, 40) if args.quick else (100, 10, 1000, 1000, 400, 400)
     args.n, args.steps, args.draws, args.exact_draws, args.exact_warmup, args.full_draws = sizes
     return args
@@ -197,7 +220,9 @@ def main() -> None:
         names = drawn["data"].model.names
         if seed == 0:
             figure_nine(drawn, OUT / "figure9.png")
-        (OUT / "rows.json").write_text(json.dumps({"settings": vars(args), "rows": rows}, indent=1))
+        (OUT / "rows.json").write_text(
+            json.dumps(finite({"settings": vars(args), "rows": rows}), indent=1, allow_nan=False)
+        )
     title = f"## carry {args.carry}, tau = {args.tau}, {args.replicates} data set(s)\n\n"
     text = title + tables(rows, names, args.full)
     (OUT / "tables.md").write_text(text + "\n")

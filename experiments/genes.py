@@ -78,14 +78,14 @@ def measured(f, context, basal, sensitivity, decay, noise):
     return dist.Normal(expression(f, basal, sensitivity, decay), noise)
 
 
-def model(smooth: Any = seqgp.SquaredExponential) -> seqgp.Model:
+def model(smooth: Any = seqgp.kernels.SquaredExponential) -> seqgp.Model:
     """An activity of some hours' length that is alike from replicate to replicate."""
     time, space, scale = KERNEL.values()
     kinetics: dict[str, Any] = {name: [prior] * GENES[name] for name, prior in KINETICS.items()}
     return seqgp.Model(
-        kernel=seqgp.Separable(time=seqgp.Matern12(time), space=smooth(space), scale=scale),
+        kernel=seqgp.Separable(time=seqgp.kernels.Matern12(time), space=smooth(space), scale=scale),
         mean=0.0,
-        likelihood=seqgp.Likelihood(measured, **kinetics, noise=NOISE_PRIOR),
+        likelihood=seqgp.likelihoods.Likelihood(measured, **kinetics, noise=NOISE_PRIOR),
     )
 
 
@@ -216,7 +216,7 @@ def main(argv: list[str] | None = None) -> dict[str, seqgp.Run]:
     matplotlib.use("agg")
     args.out.mkdir(parents=True, exist_ok=True)
     data, runs, found = simulated(args.seed, args.replicates), {}, {}
-    for kernel in (seqgp.SquaredExponential, seqgp.Matern12):
+    for kernel in (seqgp.kernels.SquaredExponential, seqgp.kernels.Matern12):
         name = kernel.__name__
         runs[name], found[name], seconds = sampled(model(kernel), data, args)
         print(f"{name}: {seconds:.0f} s; {'; '.join(runs[name].infos[-1].warnings) or 'no warnings'}", flush=True)

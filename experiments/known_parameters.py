@@ -27,9 +27,9 @@ TIMES = (2, 3, 5, 7, 10)
 def known(data: DataSet, in_time: type) -> seqgp.Model:
     """The model of a data set, with the parameters that it was simulated from."""
     truth = data.parameters
-    space = seqgp.SquaredExponential(truth["space.lengthscale"])
+    space = seqgp.kernels.SquaredExponential(truth["space.lengthscale"])
     kernel = seqgp.Separable(in_time(truth["time.lengthscale"]), space, truth["scale"])
-    return seqgp.Model(kernel, seqgp.Gaussian(truth["noise"]), mean=truth["mean"], jitter=JITTER)
+    return seqgp.Model(kernel, seqgp.likelihoods.Gaussian(truth["noise"]), mean=truth["mean"], jitter=JITTER)
 
 
 def distances(data: DataSet, in_time: type, taus: list[int], times: tuple[int, ...]) -> np.ndarray:

@@ -34,7 +34,7 @@ FREEDOM = 5.0
 class Stream(NamedTuple):
     """A likelihood, and how its data are distributed given the level and its own parameter (NaN where it has none)."""
 
-    likelihood: seqgp.Likelihood
+    likelihood: seqgp.likelihoods.Likelihood
     given: Callable[[Any, Any], dist.Distribution]
     own: float = np.nan  # the true value
     level: float = 0.0
@@ -45,26 +45,28 @@ def between(low: float, high: float) -> Any:
 
 
 STREAMS = {
-    "Poisson, one in four": Stream(seqgp.Poisson(), lambda f, own: dist.Poisson(jnp.exp(f)), level=-1.5),
-    "Bernoulli": Stream(seqgp.Bernoulli(), lambda f, own: dist.Bernoulli(logits=f)),
+    "Poisson, one in four": Stream(seqgp.likelihoods.Poisson(), lambda f, own: dist.Poisson(jnp.exp(f)), level=-1.5),
+    "Bernoulli": Stream(seqgp.likelihoods.Bernoulli(), lambda f, own: dist.Bernoulli(logits=f)),
     "NegativeBinomial": Stream(
-        seqgp.NegativeBinomial(between(0.2, 5)),
+        seqgp.likelihoods.NegativeBinomial(between(0.2, 5)),
         lambda f, own: dist.NegativeBinomial2(jnp.exp(f), own),
         own=1.0,
         level=0.5,
     ),
-    "Gamma": Stream(seqgp.Gamma(between(0.2, 5)), lambda f, own: dist.Gamma(own, own / jnp.exp(f)), own=1.5),
+    "Gamma": Stream(
+        seqgp.likelihoods.Gamma(between(0.2, 5)), lambda f, own: dist.Gamma(own, own / jnp.exp(f)), own=1.5
+    ),
     "StudentT, df = 4": Stream(
-        seqgp.StudentT(between(0.02, 1), df=4.0), lambda f, own: dist.StudentT(4.0, f, own), own=0.3
+        seqgp.likelihoods.StudentT(between(0.02, 1), df=4.0), lambda f, own: dist.StudentT(4.0, f, own), own=0.3
     ),
     "Censored, half of them": Stream(
-        seqgp.Censored(between(0.02, 1), limit=0.0), lambda f, own: dist.Normal(f, own), own=0.3
+        seqgp.likelihoods.Censored(between(0.02, 1), limit=0.0), lambda f, own: dist.Normal(f, own), own=0.3
     ),
 }
 
 
 def model(stream: Stream) -> seqgp.Model:
-    kernel = seqgp.Separable(seqgp.Matern32(between(0.05, 5)), seqgp.Matern12(1.0), between(0.05, 3))
+    kernel = seqgp.Separable(seqgp.kernels.Matern32(between(0.05, 5)), seqgp.kernels.Matern12(1.0), between(0.05, 3))
     return seqgp.Model(kernel, stream.likelihood, mean=between(-3, 3))
 
 
@@ -75,13 +77,13 @@ def drawn(stream: Stream, seed: int) -> np.ndarray:
     root = np.linalg.cholesky((1 + r) * np.exp(-r) + 1e-10 * np.eye(STEPS))
     f = jnp.asarray(stream.level + root @ rng.standard_normal(STEPS))
     y = np.asarray(stream.given(f, stream.own).sample(jax.random.key(seed)), dtype=float)
-    return np.maximum(y, 0.0) if isinstance(stream.likelihood, seqgp.Censored) else y
+    return np.maximum(y, 0.0) if isinstance(stream.likelihood, seqgp.likelihoods.Censored) else y
 
 
 def log_density(stream: Stream, y, f, own):
     """Of one datum at many levels."""
     given = stream.given(f, own)
-    if isinstance(stream.likelihood, seqgp.Censored):
+    if isinstance(stream.likelihood, seqgp.likelihoods.Censored):
         return jnp.where(y <= 0, jax.scipy.stats.norm.logcdf(0.0, f, own), given.log_prob(y))
     return given.log_prob(y)
 

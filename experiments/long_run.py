@@ -63,7 +63,7 @@ def row_of(stream: Stream, exact: OnlinePosterior, state: Any, info: Any) -> dic
     evidence = getattr(info, "log_evidence", None)
     return row | {
         "R": float(np.mean(level.var(axis=0) / exact.level_variance)),
-        "bias of the level": float(np.sqrt(np.mean(apart))),
+        "bias of f": float(np.sqrt(np.mean(apart))),
         "coverage": float(np.mean((low <= truth) & (truth <= high))),
         "log evidence": float("nan") if evidence is None else float(evidence - exact.log_evidence),
         "log evidence se": float(getattr(info, "log_evidence_se", None) or float("nan")),
@@ -120,14 +120,14 @@ def table(rows: list[dict[str, Any]]) -> str:
     """One line per kernel, variant and sampler."""
     names = rows[0]["names"]
     header = ["time kernel", "data", "sampler", *(SHORT.get(name, name) for name in names)]
-    header += ["sd ratios", "latent variance over exact", "bias of the level", "coverage", "log evidence", "s"]
+    header += ["sd ratios", "latent variance over exact", "bias of f", "coverage", "log evidence", "s"]
     body = []
     for kernel, variant, who in dict.fromkeys((r["kernel"], r["variant"], r["sampler"]) for r in rows):
         where = {"kernel": kernel, "variant": variant, "sampler": who}
         bias = np.abs(chosen(rows, "bias", **where))
         cells = [f"{np.median(column):.2f}, {np.quantile(column, 0.95):.2f}" for column in bias.T]
         cells += [spread(chosen(rows, what, **where)) for what in ("sd", "R")]
-        cells.append(f"{np.median(chosen(rows, 'bias of the level', **where)):.2f}")
+        cells.append(f"{np.median(chosen(rows, 'bias of f', **where)):.2f}")
         cells.append(f"{chosen(rows, 'coverage', **where).mean():.2f}")
         evidence = chosen(rows, "log evidence", **where)
         cells.append(f"{np.abs(evidence).max():.2f}" if np.isfinite(evidence).all() else "–")

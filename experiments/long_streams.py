@@ -29,11 +29,11 @@ def stream_model(kernel: str) -> seqgp.Model:
     return seqgp.Model(
         kernel=seqgp.Separable(
             time=in_time(dist.LogNormal(np.log(5.0), 0.5)),
-            space=seqgp.Matern32(dist.LogNormal(np.log(0.5), 0.5)),
+            space=seqgp.kernels.Matern32(dist.LogNormal(np.log(0.5), 0.5)),
             scale=dist.LogNormal(0.0, 0.5),
         ),
         mean=dist.Normal(0.0, 1.0),
-        likelihood=seqgp.Gaussian(dist.LogNormal(np.log(0.3), 0.5)),
+        likelihood=seqgp.likelihoods.Gaussian(dist.LogNormal(np.log(0.3), 0.5)),
     )
 
 

@@ -37,7 +37,7 @@ def market_model() -> LocalVolatility:
         MATURITIES,
         np.log(MONEYNESS),
         noise="price",
-        time=seqgp.SquaredExponential(lengthscale=unit),
+        time=seqgp.kernels.SquaredExponential(lengthscale=unit),
         lengthscales=(unit, unit),
         scale=unit,
         level=half,

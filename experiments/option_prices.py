@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 import seqgp
+from experiments.dax import finite
 from experiments.option_market import Market, market_model, simulate_market
 from seqgp.apps.localvol.density import log_densities
 from seqgp.apps.localvol.posterior import central, price_draws
@@ -57,8 +58,8 @@ def sampler_of(model: seqgp.Model, arguments: argparse.Namespace) -> seqgp.Onlin
         model,
         draws=arguments.draws or 1000,
         chains=4,
-        warmup=500,
-        thin=18,
+        warmup=arguments.warmup,
+        thin=arguments.thin,
         updates=seqgp.Plain(sweeps=(5, 5, 1), start="prior"),
         carry=arguments.carry,
     )
@@ -94,12 +95,17 @@ def step_of(key: Any, market: Market, i: int, state: seqgp.State, info: seqgp.In
         inside(observable(key, state, prices), y),
         parameters,
         info.scores,
-        min((v for n, v in info.ess.items() if n != "latent"), default=info.effective or np.nan),
-        info.ess.get("latent", info.effective or np.nan),
-        info.max_rhat,
+        *_mixing(info),
         info.seconds,
         info.compile_seconds,
     )
+
+
+def _mixing(info: seqgp.Info) -> tuple[float, float, float]:
+    """The smallest ESS of the parameters, that of the latent function, the largest R-hat; of particles their ESS."""
+    if isinstance(info, seqgp.OnlineInfo):
+        return info.ess, info.ess, float("nan")
+    return min(v for n, v in info.ess.items() if n != "latent"), info.ess["latent"], info.max_rhat
 
 
 def _entries(name: str, values: np.ndarray) -> list[tuple[str, np.ndarray]]:
@@ -166,7 +172,8 @@ def comparison(out: Path) -> Table:
         table.add_column(heading, justify="right")
     for path in sorted(out.glob("*.json")):
         row = json.loads(path.read_text())["summary"]
-        table.add_row(path.stem.replace("-", ", "), *(f"{row[key]:.3g}" for key in HEADINGS))
+        cells = ("–" if row[key] is None else f"{row[key]:.3g}" for key in HEADINGS)
+        table.add_row(path.stem.replace("-", ", "), *cells)
     return table
 
 
@@ -225,6 +232,8 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--carry", choices=("joint", "paper"), default=None, help="joint with informed updates")
     parser.add_argument("--steps", type=int, default=12, help="times")
     parser.add_argument("--draws", type=int, default=None, help="2200 with informed updates, 1000 with plain")
+    parser.add_argument("--warmup", type=int, default=500, help="states dropped at t = 1, with plain updates")
+    parser.add_argument("--thin", type=int, default=18, help="states a draw at t = 1, with plain updates")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("out/option_prices"))
     arguments = parser.parse_args(argv)
@@ -248,16 +257,17 @@ def main(argv: list[str] | None = None) -> None:
 
     def note(state: seqgp.State, info: seqgp.Info) -> None:
         steps.append(step_of(jax.random.fold_in(key_data, len(steps)), market, len(steps), state, info))
+        print(f"t = {len(steps)} of {arguments.steps}: {info.seconds:.1f} s, {info.health}", flush=True)
 
-    state = seqgp.run(sampler, market.snapshots, key=key_run, callbacks=note).state
+    state = seqgp.run(sampler, market.snapshots, key=key_run, callbacks=note, progress=False).state
     console.print(table_of(steps))
     console.print(parameter_table(steps, market.truth))
     summary = summary_of(steps)
     kept = {"summary": summary, "steps": [step._asdict() for step in steps]}
-    (arguments.out / f"{name}.json").write_text(json.dumps(kept, indent=1))
+    (arguments.out / f"{name}.json").write_text(json.dumps(finite(kept), indent=1, allow_nan=False))
     best = int(np.argmax(log_densities(market.model.model, market.snapshots[-1], state)))
-    figure_5(market, state, best).savefig(arguments.out / "figure5.png", dpi=160)
-    figure_6(key_data, market, state, best).savefig(arguments.out / "figure6.png", dpi=160)
+    figure_5(market, state, best).savefig(arguments.out / f"figure5_{name}.png", dpi=160)
+    figure_6(key_data, market, state, best).savefig(arguments.out / f"figure6_{name}.png", dpi=160)
     console.print(comparison(arguments.out))
     console.print(f"Sampling took {summary['first']:.0f} s for t = 1, {summary['rest']:.0f} s for the rest ({PAPER});")
     console.print(f"{time.perf_counter() - start:.0f} s with compilation. Figures and tables: {arguments.out}")

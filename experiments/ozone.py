@@ -82,16 +82,20 @@ def models() -> dict[str, seqgp.Model]:
     days and 100 km: weather of days and hundreds of kilometres, offsets of tens to hundreds.
     """
     weather = seqgp.Separable(
-        time=seqgp.Matern12(dist.LogNormal(0.7, 1.0)),
-        space=seqgp.Matern12(dist.LogNormal(1.0, 0.7)),
+        time=seqgp.kernels.Matern12(dist.LogNormal(0.7, 1.0)),
+        space=seqgp.kernels.Matern12(dist.LogNormal(1.0, 0.7)),
         scale=dist.LogNormal(0.0, 0.5),
     )
     offsets = seqgp.Separable(
-        time=seqgp.Constant(1.0), space=seqgp.Matern12(dist.LogNormal(0.0, 0.7)), scale=dist.LogNormal(-0.7, 0.5)
+        time=seqgp.kernels.Constant(scale=1.0),
+        space=seqgp.kernels.Matern12(dist.LogNormal(0.0, 0.7)),
+        scale=dist.LogNormal(-0.7, 0.5),
     )
-    own = seqgp.Separable(time=seqgp.Constant(1.0), space=seqgp.WhiteNoise(dist.LogNormal(-1.0, 0.7)))
-    mean = seqgp.Linear(features=list(COVARIATES), weights=dist.Normal(0.0, 1.0), intercept=dist.Normal(7.0, 2.0))
-    likelihood = seqgp.Gaussian(dist.LogNormal(-1.0, 0.5))
+    own = seqgp.Separable(
+        time=seqgp.kernels.Constant(scale=1.0), space=seqgp.kernels.WhiteNoise(dist.LogNormal(-1.0, 0.7))
+    )
+    mean = seqgp.means.Linear(features=list(COVARIATES), weights=dist.Normal(0.0, 1.0), intercept=dist.Normal(7.0, 2.0))
+    likelihood = seqgp.likelihoods.Gaussian(dist.LogNormal(-1.0, 0.5))
     return {
         "weather": seqgp.Model(weather, likelihood, mean),
         "offsets": seqgp.Model(weather + offsets, likelihood, mean),
@@ -172,6 +176,7 @@ def main(argv: list[str] | None = None) -> dict[str, Score]:
         runs[name], online, past = fitted(models()[name], data, arguments.particles, arguments.draws, arguments.seed)
         found[f"{name}, all days"], found[f"{name}, up to the day"] = past, online
         last = runs[name].infos[-1]
+        assert isinstance(last, seqgp.OnlineInfo)
         console.print(
             f"{name}: {past.values} values, log evidence {last.log_evidence:.1f} ± {last.log_evidence_se:.1f}, "
             f"{time.perf_counter() - start:.0f} s"

@@ -60,19 +60,19 @@ def simulated(seed: int, days: int) -> np.ndarray:
 
 def models() -> dict[str, seqgp.Model]:
     """Weather, and slow changes: that repeat from year to year, or do not."""
-    weather = seqgp.Constant(dist.LogNormal(0.7, 0.7)) * seqgp.Matern12(dist.LogNormal(1.4, 0.7))
-    slow = seqgp.Constant(dist.LogNormal(1.6, 0.7)) * seqgp.Matern32(dist.LogNormal(4.5, 0.7))
+    weather = seqgp.kernels.Constant(scale=dist.LogNormal(0.7, 0.7)) * seqgp.kernels.Matern12(dist.LogNormal(1.4, 0.7))
+    slow = seqgp.kernels.Constant(scale=dist.LogNormal(1.6, 0.7)) * seqgp.kernels.Matern32(dist.LogNormal(4.5, 0.7))
     cycle = (
-        seqgp.Constant(dist.LogNormal(1.6, 0.7))
-        * seqgp.Periodic(dist.LogNormal(0.0, 0.3), period=YEAR)
-        * seqgp.Matern12(dist.LogNormal(6.9, 0.7))
+        seqgp.kernels.Constant(scale=dist.LogNormal(1.6, 0.7))
+        * seqgp.kernels.Periodic(dist.LogNormal(0.0, 0.3), period=YEAR)
+        * seqgp.kernels.Matern12(dist.LogNormal(6.9, 0.7))
     )
 
     def model(time: Any) -> seqgp.Model:
         return seqgp.Model(
-            kernel=seqgp.Separable(time, seqgp.Matern12(dist.LogNormal(0.7, 0.7)), 1.0),
+            kernel=seqgp.Separable(time, seqgp.kernels.Matern12(dist.LogNormal(0.7, 0.7)), 1.0),
             mean=dist.Normal(10.0, 10.0),
-            likelihood=seqgp.Gaussian(dist.LogNormal(-0.7, 0.7)),
+            likelihood=seqgp.likelihoods.Gaussian(dist.LogNormal(-0.7, 0.7)),
         )
 
     return {WITH: model(weather + cycle), WITHOUT: model(weather + slow)}

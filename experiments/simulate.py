@@ -22,12 +22,12 @@ def regression_model() -> seqgp.Model:
     reach = 10**0.5
     return seqgp.Model(
         kernel=seqgp.Separable(
-            time=seqgp.SquaredExponential(lengthscale=seqgp.ScaledSigmoid(0, reach)),
-            space=seqgp.SquaredExponential(lengthscale=[seqgp.ScaledSigmoid(0, reach)] * 2),
+            time=seqgp.kernels.SquaredExponential(lengthscale=seqgp.ScaledSigmoid(0, reach)),
+            space=seqgp.kernels.SquaredExponential(lengthscale=[seqgp.ScaledSigmoid(0, reach)] * 2),
             scale=seqgp.ScaledSigmoid(0, 2),
         ),
         mean=seqgp.ScaledSigmoid(0, 1),
-        likelihood=seqgp.Gaussian(noise=seqgp.ScaledSigmoid(0, 1)),
+        likelihood=seqgp.likelihoods.Gaussian(noise=seqgp.ScaledSigmoid(0, 1)),
     )
 
 

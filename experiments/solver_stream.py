@@ -5,7 +5,7 @@ python -m experiments.solver_stream [--datasets 3] [--seeds 2] [--steps 4] [--qu
 The diffusion of `experiments.diffusion`, measured at a few times. The exact posterior is that of paths of the whole
 stream, drawn by `seqgp.smooth` and weighted by the ratio of the likelihood to the surrogates that the filters took the
 data by. Its effective number of draws says how good it is; it is made from a run of its own, with twice the particles
-and another seed than those it is compared with, and sees only where that cloud is. Writes a table to
+and another seed than those it is compared with, and sees only where that particles is. Writes a table to
 `out/solver_stream`.
 """
 
@@ -24,8 +24,8 @@ import seqgp
 from experiments import diffusion
 from experiments.comparison import markdown
 from experiments.long_run import sampled
-from seqgp.filtering.linearised import log_likelihood
-from seqgp.online.arrival import solver_data
+from seqgp.samplers.online.update import solver_data
+from seqgp.statespace.linearise import log_likelihood
 
 OUT = Path("out/solver_stream")
 
@@ -38,7 +38,7 @@ class Weighted(NamedTuple):
     weights: Float[np.ndarray, " draws"]
 
     @property
-    def effective(self) -> float:
+    def ess(self) -> float:
         """The effective number of draws."""
         return float(1 / np.sum(self.weights**2))
 
@@ -65,7 +65,7 @@ def exact(sampler: seqgp.OnlineSampler, state: seqgp.OnlineState) -> Weighted:
             return log_likelihood(model.likelihood, data, parameters, level) - taken
 
         ratios = np.asarray(jax.lax.map(log_ratio, (jnp.asarray(level), parameters)))
-        log_weights += ratios - surrogate.log_correction(z[:, list(sampler.system.in_cloud)])
+        log_weights += ratios - surrogate.log_correction(z[:, list(sampler.system.in_particles)])
     weights = np.exp(log_weights - log_weights.max())
     return Weighted(z, np.asarray(paths.latent[-1]), weights / weights.sum())
 
@@ -77,7 +77,7 @@ def row_of(truth: Weighted, state: Any) -> dict[str, float]:
     z, found = np.asarray(state.z), np.asarray(state.latent)
     return {
         "largest bias of a parameter": float(np.abs((z.mean(axis=0) - mean) / sd).max()),
-        "bias of the level": float(np.sqrt(np.mean(((found.mean(axis=0) - level) / level_sd) ** 2))),
+        "bias of f": float(np.sqrt(np.mean(((found.mean(axis=0) - level) / level_sd) ** 2))),
         "latent variance over exact": float(np.mean(found.var(axis=0) / level_sd**2)),
     }
 
@@ -108,9 +108,9 @@ def main() -> None:
                 state, _, seconds = sampled(sampler, sampler, snapshots, seed)
                 row = row_of(truth, state)
                 cells = [f"{value:.2f}" for value in row.values()]
-                body.append([str(data), name, str(seed), *cells, f"{truth.effective:.0f}", f"{seconds:.0f}"])
+                body.append([str(data), name, str(seed), *cells, f"{truth.ess:.0f}", f"{seconds:.0f}"])
                 print(*body[-1], flush=True)
-    header = ["data", "sampler", "seed", "largest bias of a parameter, sd", "bias of the level, sd"]
+    header = ["data", "sampler", "seed", "largest bias of a parameter, sd", "bias of f, sd"]
     header += ["latent variance over exact", "effective draws of the exact posterior", "s"]
     text = f"N = {diffusion.KNOTS}, T = {args.steps}\n\n{markdown(header, body)}\n"
     OUT.mkdir(parents=True, exist_ok=True)

@@ -38,25 +38,23 @@ jax.config.update(
 )
 jax.config.update("jax_enable_x64", True)
 
-CORE = {"models", "latents", "mcmc", "target", "chains", "sequential"}
-STRICT = {  # in these tests, and elsewhere
-    "jax_numpy_dtype_promotion": ("strict", "standard"),
-    "jax_numpy_rank_promotion": ("raise", "allow"),
-    "jax_debug_key_reuse": (True, False),
+STRICT = {"base", "kernels", "likelihoods", "means", "test_model.py", "fields", "mcmc", "sequential"}
+RANDOM = {*STRICT, "statespace", "samplers"}  # their arrays broadcast over times, paths and particles on purpose
+SETTINGS = {  # in the tests of which rooms, what there, and what elsewhere
+    "jax_numpy_dtype_promotion": (STRICT, "strict", "standard"),
+    "jax_numpy_rank_promotion": (STRICT, "raise", "allow"),
+    "jax_debug_key_reuse": (RANDOM, True, False),
 }
 
 
 @pytest.fixture(autouse=True, scope="module")
 def strict(request):
     """The library neither promotes dtypes or ranks silently, nor uses a key twice."""
-    if not CORE & set(request.path.parts):
-        yield
-        return
     # The settings are global, not a context: chains run in threads of their own.
-    for name, (here, _) in STRICT.items():
-        jax.config.update(name, here)
+    for name, (rooms, here, elsewhere) in SETTINGS.items():
+        jax.config.update(name, here if rooms & set(request.path.parts) else elsewhere)
     yield
-    for name, (_, elsewhere) in STRICT.items():
+    for name, (_, _, elsewhere) in SETTINGS.items():
         jax.config.update(name, elsewhere)
 
 

@@ -14,7 +14,9 @@ STEPS = 4
 
 def model():
     between = seqgp.ScaledSigmoid(0, 3)
-    return seqgp.Model(seqgp.Separable(seqgp.Matern12(between), seqgp.Matern12(1.0)), seqgp.Gaussian(0.5))
+    return seqgp.Model(
+        seqgp.Separable(seqgp.kernels.Matern12(between), seqgp.kernels.Matern12(1.0)), seqgp.likelihoods.Gaussian(0.5)
+    )
 
 
 def sampler():
@@ -31,6 +33,15 @@ def slow_snapshots(seed, pause, steps=STEPS):
     for snapshot in snapshots(seed, steps):
         time.sleep(pause)
         yield snapshot
+
+
+def held_snapshots(seed, gate, before=2):
+    """Some snapshots, and the rest once a file is there."""
+    found = snapshots(seed)
+    yield from found[:before]
+    while not gate.exists():
+        time.sleep(0.01)
+    yield from found[before:]
 
 
 def streams(count, sampler=None, steps=STEPS):

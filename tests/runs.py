@@ -12,12 +12,12 @@ def model(high=3.0):
     between = seqgp.ScaledSigmoid(0, high)
     return seqgp.Model(
         kernel=seqgp.Separable(
-            time=seqgp.SquaredExponential(lengthscale=between),
-            space=seqgp.SquaredExponential(lengthscale=[between, 1.0]),
+            time=seqgp.kernels.SquaredExponential(lengthscale=between),
+            space=seqgp.kernels.SquaredExponential(lengthscale=[between, 1.0]),
             scale=seqgp.ScaledSigmoid(0, 2),
         ),
         mean=seqgp.ScaledSigmoid(-1, 1),
-        likelihood=seqgp.Gaussian(noise=seqgp.ScaledSigmoid(0, 1)),
+        likelihood=seqgp.likelihoods.Gaussian(noise=seqgp.ScaledSigmoid(0, 1)),
     )
 
 

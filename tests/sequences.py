@@ -10,9 +10,11 @@ from seqgp.runtime import engine
 TIME, SPACE, SCALE, MEAN, NOISE = 1.3, 0.7, 1.2, 0.4, 0.8
 
 KNOWN = seqgp.Model(
-    kernel=seqgp.Separable(time=seqgp.Matern12(TIME), space=seqgp.SquaredExponential(SPACE), scale=SCALE),
+    kernel=seqgp.Separable(
+        time=seqgp.kernels.Matern12(TIME), space=seqgp.kernels.SquaredExponential(SPACE), scale=SCALE
+    ),
     mean=MEAN,
-    likelihood=seqgp.Gaussian(NOISE),
+    likelihood=seqgp.likelihoods.Gaussian(NOISE),
 )
 
 

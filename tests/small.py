@@ -4,14 +4,14 @@ import jax.numpy as jnp
 import numpy as np
 
 import seqgp
-from seqgp.latents.dense import Dense
-from seqgp.latents.sites import Observe
+from seqgp.fields.dense import Dense
+from seqgp.fields.sites import Observe
+from seqgp.mcmc.carried import Carried
+from seqgp.mcmc.observed import Observed
+from seqgp.mcmc.problem import Problem, target_of
 from seqgp.mcmc.target import position_at
 from seqgp.mcmc.whitened import whitened_at
-from seqgp.sequential.carry import PaperCarry
-from seqgp.target.carry import Carried
-from seqgp.target.observed import Observed
-from seqgp.target.problem import Problem, target_of
+from seqgp.samplers.sequential.carry import PaperCarry
 
 X = np.array([[0.0], [0.4], [1.1]])
 TIMES = np.array([0.0, 0.5])
@@ -34,11 +34,11 @@ COVARIANCE = _HALF @ _HALF.T
 def model(**changes) -> seqgp.Model:
     """Five parameters, all inferred; ``time``, ``space``, ``scale`` and what a ``Model`` takes can be others."""
     parts = {
-        "time": seqgp.SquaredExponential(seqgp.ScaledSigmoid(0.2, 3)),
-        "space": seqgp.SquaredExponential(seqgp.ScaledSigmoid(0.2, 2)),
+        "time": seqgp.kernels.SquaredExponential(seqgp.ScaledSigmoid(0.2, 3)),
+        "space": seqgp.kernels.SquaredExponential(seqgp.ScaledSigmoid(0.2, 2)),
         "scale": seqgp.ScaledSigmoid(0.3, 2),
         "mean": seqgp.ScaledSigmoid(-1, 2),
-        "likelihood": seqgp.Gaussian(seqgp.ScaledSigmoid(0.2, 0.9)),
+        "likelihood": seqgp.likelihoods.Gaussian(seqgp.ScaledSigmoid(0.2, 0.9)),
     } | changes
     separable = seqgp.Separable(*(parts.pop(name) for name in ("time", "space", "scale")))
     return seqgp.Model(**({"kernel": separable} | parts))

@@ -13,11 +13,11 @@ SITES, TIMES = 5, 12
 
 def model(mean=0.5, likelihood=None):
     return small.model(
-        time=seqgp.Matern32(seqgp.ScaledSigmoid(0, 6)),
-        space=seqgp.Matern12(1.0),
+        time=seqgp.kernels.Matern32(seqgp.ScaledSigmoid(0, 6)),
+        space=seqgp.kernels.Matern12(1.0),
         scale=seqgp.ScaledSigmoid(0, 3),
         mean=mean,
-        likelihood=likelihood or seqgp.Gaussian(0.3),
+        likelihood=likelihood or seqgp.likelihoods.Gaussian(0.3),
     )
 
 

@@ -6,16 +6,16 @@ import pytest
 import seqgp
 from runs import model
 from seqgp import plots
+from seqgp.base.info import ChainInfo
+from seqgp.fields.sites import Window
 from seqgp.io.summary import Summary
-from seqgp.latents.sites import Window
 from seqgp.plots.checks import Check
 from seqgp.plots.history import History, HistoryStep
-from seqgp.samplers.info import Info
 
 
 def info(step):
     nothing = {"noise": 1.01}
-    return Info(step * 0.1, step, 1.0, 0.0, {}, nothing, {"noise": 90.0}, {}, 2, 0, {}, -1.0, ())
+    return ChainInfo(step * 0.1, step, 1.0, 0.0, 0, {}, (), {}, nothing, {"noise": 90.0}, {}, 2, -1.0)
 
 
 def history(dimension, steps=5, n=12, labels=None, origin=None):

@@ -12,7 +12,7 @@ def test_exact_weights_are_nearly_equal_where_the_surrogate_is_good():
     snapshot = diffusion.simulate(0, 1).snapshots[0]
     state, _ = sampler.init(jax.random.key(0), snapshot)
     truth = solver_stream.exact(sampler, state)
-    assert truth.effective > 40
+    assert truth.ess > 40
     row = solver_stream.row_of(truth, state)
-    assert row["bias of the level"] < 0.3
+    assert row["bias of f"] < 0.3
     assert np.isfinite(list(row.values())).all()

@@ -8,6 +8,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 import seqgp
+from seqgp import kernels
 
 WRITTEN = Path(__file__).parent / "io" / "version_0_1"
 TIMES = (0.0, 0.1, 0.25)
@@ -17,12 +18,12 @@ def ready_made(high=3.0):
     between = seqgp.ScaledSigmoid(0, high)
     return seqgp.Model(
         kernel=seqgp.Separable(
-            time=seqgp.Matern32(lengthscale=between),
-            space=seqgp.SquaredExponential(lengthscale=[between, 1.0]),
+            time=kernels.Matern32(lengthscale=between),
+            space=kernels.SquaredExponential(lengthscale=[between, 1.0]),
             scale=dist.HalfNormal(2.0),
         ),
         mean=seqgp.ScaledSigmoid(-1, 1),
-        likelihood=seqgp.Gaussian(noise=seqgp.ScaledSigmoid(0, 1)),
+        likelihood=seqgp.likelihoods.Gaussian(noise=seqgp.ScaledSigmoid(0, 1)),
     )
 
 
@@ -35,10 +36,12 @@ def own(high=3.0):
 
     return seqgp.Model(
         kernel=seqgp.Separable(
-            time=seqgp.Matern12(lengthscale=seqgp.ScaledSigmoid(0, high)), space=seqgp.Matern12(1.0), scale=1.0
+            time=kernels.Matern12(lengthscale=seqgp.ScaledSigmoid(0, high)),
+            space=kernels.Matern12(1.0),
+            scale=1.0,
         ),
         mean=seqgp.ScaledSigmoid(0, 1).through(lambda value: value**2),
-        likelihood=seqgp.Likelihood(curved, noise=seqgp.ScaledSigmoid(0, 1)),
+        likelihood=seqgp.likelihoods.Likelihood(curved, noise=seqgp.ScaledSigmoid(0, 1)),
     )
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import seqgp
 from experiments.torture.runs import SAMPLERS, Runs, here, rows, started
 from seqgp.io.files import write_atomically
-from seqgp.io.left import left_out
 from seqgp.io.lock import locked
 from seqgp.io.step import Step
+from seqgp.io.unused_rows import left_out
 
 LONGEST = 240.0  # seconds that a watch is given
 
@@ -110,7 +110,7 @@ def watched(runs: Runs) -> tuple[int, int]:
         _, said = process.communicate()
         left = _left(run)
         outcomes = [name in left for name in wanted]
-        outcomes += [process.returncode == 0 and "Traceback" not in said, left == wanted]
+        outcomes += [process.returncode == 128 + signal.SIGTERM and "Traceback" not in said, left == wanted]
         outcomes += [seqgp.Store(run).times == [0, 1, 2, 3], runs.as_expected(run, sampler)]
         outcomes += [here("summary", run)[0] == 0]
         tried, held = tried + len(outcomes), held + sum(outcomes)

@@ -1,9 +1,16 @@
 """The command line in this process: exit code, what it said, and tables to give it."""
 
+import json
+import shutil
+
 import pytest
 
+import seqgp
 from cli_tables import CONFIG, rows
 from seqgp.cli import main
+from seqgp.cli.fitting import Continued
+from seqgp.cli.watching import _Watch
+from seqgp.io.inbox import Inbox
 
 
 @pytest.fixture
@@ -29,3 +36,40 @@ def finished(tmp_path_factory):
         main(["fit", str(folder / "config.toml")])
     assert ended.value.code == 0
     return folder
+
+
+@pytest.fixture
+def watched(finished, tmp_path):
+    """A run of three steps that a test may write to."""
+    shutil.copytree(finished, tmp_path / "copy")
+    return tmp_path / "copy" / "run"
+
+
+@pytest.fixture
+def inbox(tmp_path):
+    """A folder where tables arrive."""
+    (tmp_path / "in").mkdir()
+    return tmp_path / "in"
+
+
+@pytest.fixture
+def watching(capsys):
+    """Begin to watch a folder: a function that takes some looks, and returns what was said."""
+
+    def begin(run, inbox):
+        watch = _Watch(Continued.of(seqgp.Store(run)), Inbox(inbox), True)
+
+        def looks(times=2, pause=0.0):
+            for _ in range(times):
+                watch.look(pause)
+            return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+        return looks
+
+    return begin
+
+
+@pytest.fixture
+def look(watched, inbox, watching):
+    """Some looks at the inbox, and what was said."""
+    return watching(watched, inbox)

@@ -7,8 +7,8 @@ import pytest
 from cli_tables import CONFIG, rows
 from seqgp.io.dates import time_from
 from seqgp.io.errors import TableError
-from seqgp.io.moments import date_of, moment_text
 from seqgp.io.tables import Columns, snapshots_from
+from seqgp.io.timestamps import date_of, moment_text
 
 
 @pytest.mark.parametrize(

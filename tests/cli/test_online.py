@@ -32,7 +32,7 @@ def test_every_command_takes_a_run_of_the_online_sampler(seqgp_, folder):
     assert seqgp.Store(run)[2].info.settings["sampler"] == "online"
     assert seqgp_("update", run, folder / "more.csv")[0] == 0
     shown = seqgp_("summary", run)[1]
-    assert "effective particles, log evidence" in shown
+    assert "particles, log evidence" in shown
     assert "nan" not in shown
     assert "R-hat" not in shown
     assert seqgp_("check", run)[0] == 0
@@ -42,17 +42,18 @@ def test_every_command_takes_a_run_of_the_online_sampler(seqgp_, folder):
     with xr.open_datatree(folder / "out.nc", engine="h5netcdf") as tree:
         assert tree["posterior/latent"].sizes["draw"] == 30
     assert seqgp_("report", run, "-o", folder / "report.html")[0] == 0
-    assert "How many particles the weights leave effective" in (folder / "report.html").read_text()
+    assert "The effective number of particles" in (folder / "report.html").read_text()
 
 
 def test_many_predictions_from_a_stored_state_run_its_filters_once(seqgp_, folder, monkeypatch):
     """They follow from the data: without care each block of a map would run them anew."""
-    from seqgp.online import state as online_state
+    from seqgp.samplers.online import state as online_state
 
     assert seqgp_("fit", folder / "config.toml")[0] == 0
     store = seqgp.Store(folder / "run")
     runs = []
-    monkeypatch.setattr(online_state, "born", lambda *args, born=online_state.born: runs.append(1) or born(*args))
+    real = online_state.run_filters
+    monkeypatch.setattr(online_state, "run_filters", lambda *args: runs.append(1) or real(*args))
     state = store.latest().state.ready(store.model)
     for seed in range(3):
         assert np.isfinite(seqgp.predict(jax.random.key(seed), store.model, state, [[0.3, 0.3]]).f).all()
@@ -61,10 +62,23 @@ def test_many_predictions_from_a_stored_state_run_its_filters_once(seqgp_, folde
 
 def test_an_update_runs_the_filters_of_the_stored_state_once(seqgp_, folder, monkeypatch):
     """The forecast of the new snapshot and the step share them."""
-    from seqgp.online import state as online_state
+    from seqgp.samplers.online import state as online_state
 
     assert seqgp_("fit", folder / "config.toml")[0] == 0
     runs = []
-    monkeypatch.setattr(online_state, "born", lambda *args, born=online_state.born: runs.append(1) or born(*args))
+    real = online_state.run_filters
+    monkeypatch.setattr(online_state, "run_filters", lambda *args: runs.append(1) or real(*args))
     assert seqgp_("update", folder / "run", folder / "more.csv")[0] == 0
     assert len(runs) == 1
+
+
+def test_auto_looks_at_the_first_snapshot(seqgp_, folder):
+    """A noise that the filters cannot hold: as in Python, the sequential sampler is taken, and the reason printed."""
+    tiny = ONLINE.replace("particles = 16\n", "").replace("noise = { low = 0, high = 1 }", "noise = 1e-9")
+    assert "noise = 1e-9" in tiny
+    (folder / "config.toml").write_text(tiny)
+    code, out, err = seqgp_("fit", folder / "config.toml")
+    assert code == 0, err
+    assert "sampler: the sequential sampler, because OnlineSampler: a noise of 1e-09 is lost" in " ".join(out.split())
+    assert seqgp.Store(folder / "run")[2].info.settings.get("sampler") != "online"
+    assert seqgp_("update", folder / "run", folder / "more.csv")[0] == 0

@@ -8,7 +8,7 @@ import pytest
 
 import seqgp
 from cli_tables import CONFIG, rows
-from seqgp.io.left import left_out
+from seqgp.io.unused_rows import left_out
 from seqgp.plots.history import history_of
 
 

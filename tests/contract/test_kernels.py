@@ -16,7 +16,8 @@ from scipy.special import gamma, kv
 
 import seqgp
 from kept import through_store, through_toml
-from seqgp.models.states import state_of
+from seqgp import kernels
+from seqgp.kernels.states import state_of
 from states import by_kernel, by_state
 
 RNG = np.random.default_rng(0)
@@ -68,22 +69,22 @@ class Case(NamedTuple):
     names: list[str]
 
 
-TIME = seqgp.Matern12(1.0)
-K, MATERN, PERIODIC = tinygp.kernels, seqgp.Matern32(0.8), seqgp.Periodic(0.9, 1.5)
+TIME = kernels.Matern12(1.0)
+K, MATERN, PERIODIC = tinygp.kernels, kernels.Matern32(0.8), kernels.Periodic(0.9, 1.5)
 L = ["lengthscale"]
 CASES = {
-    "Matern12": Case(seqgp.Matern12(0.8), PLANE, matern(0.5), L),
-    "Matern32": Case(seqgp.Matern32(0.8), PLANE, matern(1.5), L),
-    "Matern52": Case(seqgp.Matern52([0.8, 1.7]), PLANE, matern(2.5, [0.8, 1.7]), L),
-    "SquaredExponential": Case(seqgp.SquaredExponential(0.8), LINE, theirs(K.ExpSquared(0.8)), L),
+    "Matern12": Case(kernels.Matern12(0.8), PLANE, matern(0.5), L),
+    "Matern32": Case(kernels.Matern32(0.8), PLANE, matern(1.5), L),
+    "Matern52": Case(kernels.Matern52([0.8, 1.7]), PLANE, matern(2.5, [0.8, 1.7]), L),
+    "SquaredExponential": Case(kernels.SquaredExponential(0.8), LINE, theirs(K.ExpSquared(0.8)), L),
     "RationalQuadratic": Case(
-        seqgp.RationalQuadratic(0.8, 1.3), LINE, theirs(K.RationalQuadratic(0.8, alpha=1.3)), [*L, "alpha"]
+        kernels.RationalQuadratic(0.8, 1.3), LINE, theirs(K.RationalQuadratic(0.8, alpha=1.3)), [*L, "alpha"]
     ),
     "Periodic": Case(PERIODIC, LINE, theirs(K.ExpSineSquared(1.5, gamma=2 / 0.9**2)), [*L, "period"]),
-    "Constant": Case(seqgp.Constant(0.6), PLANE, lambda x: np.full((len(x), len(x)), 0.36), ["scale"]),
-    "WhiteNoise": Case(seqgp.WhiteNoise(0.6), PLANE, lambda x: 0.36 * (cdist(x, x) == 0), ["scale"]),
+    "Constant": Case(kernels.Constant(scale=0.6), PLANE, lambda x: np.full((len(x), len(x)), 0.36), ["scale"]),
+    "WhiteNoise": Case(kernels.WhiteNoise(0.6), PLANE, lambda x: 0.36 * (cdist(x, x) == 0), ["scale"]),
     "LinearKernel": Case(
-        seqgp.LinearKernel(0.6, centre=[1.0, 2.0]), PLANE, lambda x: 0.36 * (x - [1, 2]) @ (x - [1, 2]).T, ["scale"]
+        kernels.DotProduct(0.6, centre=[1.0, 2.0]), PLANE, lambda x: 0.36 * (x - [1, 2]) @ (x - [1, 2]).T, ["scale"]
     ),
     "sum": Case(
         MATERN + PERIODIC, LINE, theirs(K.Matern32(0.8) + K.ExpSineSquared(1.5, gamma=2 / 0.9**2)),
@@ -94,25 +95,25 @@ CASES = {
         ["0.lengthscale", "1.lengthscale", "1.period"],
     ),
     "sum of products": Case(
-        seqgp.Constant(0.5) * MATERN + seqgp.WhiteNoise(0.2), LINE,
+        kernels.Constant(scale=0.5) * MATERN + kernels.WhiteNoise(0.2), LINE,
         lambda x: 0.25 * matern(1.5)(x) + 0.04 * (cdist(x, x) == 0), ["0.0.scale", "0.1.lengthscale", "1.scale"],
     ),
     "Product": Case(
-        seqgp.Product([seqgp.Matern12(0.8), seqgp.SquaredExponential(1.1)]), PLANE,
+        kernels.PerColumn([kernels.Matern12(0.8), kernels.SquaredExponential(1.1)]), PLANE,
         lambda x: matern(0.5)(x[:, :1]) * np.exp(-0.5 * cdist(x[:, 1:], x[:, 1:], "sqeuclidean") / 1.21),
         ["0.lengthscale", "1.lengthscale"],
     ),
-    "Rotated": Case(seqgp.Rotated(seqgp.Matern32([0.3, 1.5]), 0.4), PLANE, rotated, [*L, "angle"]),
-    "GreatCircle": Case(seqgp.GreatCircle(seqgp.Matern12(900.0)), GLOBE, on_globe, L),
+    "Rotated": Case(kernels.Rotated(kernels.Matern32([0.3, 1.5]), 0.4), PLANE, rotated, [*L, "angle"]),
+    "GreatCircle": Case(kernels.GreatCircle(kernels.Matern12(900.0)), GLOBE, on_globe, L),
     "Coregionalised": Case(
-        seqgp.Coregionalised(2, 1, MATERN, weights=[0.5, -0.7], own=[0.2, 0.3]), OUTPUTS, coregionalised,
+        kernels.Coregionalised(2, 1, MATERN, weights=[0.5, -0.7], own=[0.2, 0.3]), OUTPUTS, coregionalised,
         ["x.lengthscale", "weights", "own"],
     ),
 }  # fmt: skip
 EXACT = ["Matern12", "Matern32", "Matern52", "Constant", "WhiteNoise", "product of exact", "sum of products"]
 STATES = {
-    "Matern52": seqgp.Matern52(0.8),
-    "product of exact": MATERN * seqgp.Constant(0.5),
+    "Matern52": kernels.Matern52(0.8),
+    "product of exact": MATERN * kernels.Constant(scale=0.5),
     **{name: CASES[name].kernel for name in CASES if CASES[name].x is LINE},
     **{name: CASES[name].kernel for name in ("Matern12", "Matern32", "Constant", "WhiteNoise")},
 }
@@ -134,7 +135,7 @@ def matrix(kernel, x, other=None):
 
 
 def model(kernel, time=TIME):
-    return seqgp.Model(seqgp.Separable(time, kernel, 0.7), seqgp.Gaussian(0.3))
+    return seqgp.Model(seqgp.Separable(time, kernel, 0.7), seqgp.likelihoods.Gaussian(0.3))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -189,7 +190,10 @@ def test_every_kernel_is_calibrated():
 
 def test_kernels_have_different_fingerprints_and_so_have_their_parameters():
     prints = [model(case.kernel).fingerprint()["kernel"] for case in CASES.values()]
-    prints += [model(seqgp.Matern12(0.9)).fingerprint()["kernel"], model(seqgp.Matern12([0.8])).fingerprint()["kernel"]]
+    prints += [
+        model(kernels.Matern12(0.9)).fingerprint()["kernel"],
+        model(kernels.Matern12([0.8])).fingerprint()["kernel"],
+    ]
     assert len(set(prints)) == len(prints)
 
 
@@ -205,8 +209,8 @@ def test_as_a_state_it_has_the_same_covariance(name):
 
 
 def test_separable_terms_add(tmp_path):
-    first = seqgp.Separable(seqgp.Matern32(0.8), seqgp.Matern12(0.8), 0.7)
-    second = seqgp.Separable(seqgp.Constant(1.0), seqgp.WhiteNoise(1.0), 0.4)
+    first = seqgp.Separable(kernels.Matern32(0.8), kernels.Matern12(0.8), 0.7)
+    second = seqgp.Separable(kernels.Constant(scale=1.0), kernels.WhiteNoise(1.0), 0.4)
     both = first + second
     assert list(both.slots()) == [
         "0.time.lengthscale", "0.space.lengthscale", "0.scale", "1.time.scale", "1.space.scale", "1.scale",
@@ -216,24 +220,24 @@ def test_separable_terms_add(tmp_path):
     expected = 0.49 * matern(1.5)(t[:, None]) * matern(0.5)(PLANE) + 0.16 * (cdist(PLANE, PLANE) == 0)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     assert np.linalg.eigvalsh(found).min() > -1e-12
-    one = seqgp.Model(both, seqgp.Gaussian(0.3))
+    one = seqgp.Model(both, seqgp.likelihoods.Gaussian(0.3))
     for again in (through_toml(one, tmp_path), through_store(one, tmp_path)):
         assert again.fingerprint() == one.fingerprint()
 
 
 MUST_BE_POSITIVE = {
-    "Matern12: lengthscale": seqgp.Matern12,
-    "Matern32: lengthscale": seqgp.Matern32,
-    "Matern52: lengthscale": seqgp.Matern52,
-    "SquaredExponential: lengthscale": seqgp.SquaredExponential,
-    "RationalQuadratic: lengthscale": seqgp.RationalQuadratic,
-    "RationalQuadratic: alpha": lambda value: seqgp.RationalQuadratic(1.0, alpha=value),
-    "Periodic: lengthscale": lambda value: seqgp.Periodic(value, 1.0),
-    "Periodic: period": lambda value: seqgp.Periodic(1.0, value),
-    "Constant: scale": seqgp.Constant,
-    "WhiteNoise: scale": seqgp.WhiteNoise,
-    "LinearKernel: scale": seqgp.LinearKernel,
-    "Coregionalised: own": lambda value: seqgp.Coregionalised(2, own=value),
+    "Matern12: lengthscale": kernels.Matern12,
+    "Matern32: lengthscale": kernels.Matern32,
+    "Matern52: lengthscale": kernels.Matern52,
+    "SquaredExponential: lengthscale": kernels.SquaredExponential,
+    "RationalQuadratic: lengthscale": kernels.RationalQuadratic,
+    "RationalQuadratic: alpha": lambda value: kernels.RationalQuadratic(1.0, alpha=value),
+    "Periodic: lengthscale": lambda value: kernels.Periodic(value, 1.0),
+    "Periodic: period": lambda value: kernels.Periodic(1.0, value),
+    r"Constant: scale \(a standard deviation\)": lambda value: kernels.Constant(scale=value),
+    "WhiteNoise: scale": kernels.WhiteNoise,
+    "DotProduct: scale": kernels.DotProduct,
+    "Coregionalised: own": lambda value: kernels.Coregionalised(2, own=value),
     "Separable: scale": lambda value: seqgp.Separable(MATERN, MATERN, value),
 }
 
@@ -257,14 +261,14 @@ def test_what_must_be_positive_is_named_where_it_is_not(where):
 @pytest.mark.parametrize(
     ("kernel", "columns", "message"),
     [
-        (seqgp.Matern32([1.0, 2.0]), 3, "Matern32 has 2 lengthscales, but x has 3 columns"),
-        (seqgp.Periodic(1.0, 1.0), 2, "Periodic takes one dimension, but x has 2 columns"),
-        (seqgp.LinearKernel([1.0, 2.0]), 3, "2 scales, but x has 3 columns"),
-        (CASES["Product"].kernel, 3, "Product has 2 factors, but x has 3 columns"),
+        (kernels.Matern32([1.0, 2.0]), 3, "Matern32 has 2 lengthscales, but x has 3 columns"),
+        (kernels.Periodic(1.0, 1.0), 2, "Periodic takes one dimension, but x has 2 columns"),
+        (kernels.DotProduct([1.0, 2.0]), 3, "2 scales, but x has 3 columns"),
+        (CASES["Product"].kernel, 3, "PerColumn has 2 factors, but x has 3 columns"),
         (CASES["Rotated"].kernel, 3, "Rotated turns two columns, but x has 3"),
         (CASES["GreatCircle"].kernel, 1, "longitude and latitude, but x has 1 columns"),
         (CASES["Coregionalised"].kernel, 1, "expected the output's number, then the columns"),
-        (MATERN + seqgp.Periodic(1.0, 1.0), 2, "Periodic takes one dimension"),
+        (MATERN + kernels.Periodic(1.0, 1.0), 2, "Periodic takes one dimension"),
     ],
 )
 def test_inputs_of_the_wrong_width_are_named(kernel, columns, message):

@@ -11,15 +11,15 @@ from scipy.special import expit
 import seqgp
 import small
 from kept import through_store, through_toml
-from seqgp.chains.exploration import is_differentiable
-from seqgp.chains.fisher import surrogate_of
-from seqgp.full.stacked import stacked_problem
-from seqgp.io.spec_likelihoods import TAKES
-from seqgp.latents.sites import Observe
-from seqgp.models.likelihoods import fill_missing
-from seqgp.samplers.checks import check_snapshot
-from seqgp.sequential.carry import PaperCarry
-from seqgp.target.observed import observed_from
+from seqgp import likelihoods
+from seqgp.fields.sites import Observe
+from seqgp.likelihoods.base import fill_missing
+from seqgp.mcmc.exploration import is_differentiable
+from seqgp.mcmc.fisher import surrogate_of
+from seqgp.mcmc.observed import observed_from
+from seqgp.samplers.full.stacked import stacked_problem
+from seqgp.samplers.sequential.carry import PaperCarry
+from seqgp.samplers.validation import check_snapshot
 
 F = np.array([0.3, -0.5, 1.2, 0.1])
 TRIALS, EXPOSURE = np.array([3.0, 5.0, 4.0, 6.0]), np.array([1.0, 2.0, 3.0, 4.0])
@@ -45,31 +45,33 @@ ERRORS = np.array([0.5, 1.0, 2.0, 0.7])
 NOW = 3.0  # the time of the data
 FADING = 0.4 * np.exp(-0.2 * (NOW - 1.0))
 CASES = {
-    "Gaussian": (seqgp.Gaussian(0.4), None, REAL, stats.norm(F, 0.4).logpdf),
-    "errors": (seqgp.Gaussian(0.4, "se"), {"se": ERRORS}, REAL, stats.norm(F, 0.4 * ERRORS).logpdf),
+    "Gaussian": (likelihoods.Gaussian(0.4), None, REAL, stats.norm(F, 0.4).logpdf),
+    "errors": (likelihoods.Gaussian(0.4, "se"), {"se": ERRORS}, REAL, stats.norm(F, 0.4 * ERRORS).logpdf),
     "squares": (
-        seqgp.Gaussian(0.4, "se", combine="squares"), {"se": ERRORS}, REAL, stats.norm(F, np.hypot(0.4, ERRORS)).logpdf,
+        likelihoods.Gaussian(0.4, "se", combine="squares"), {"se": ERRORS}, REAL,
+        stats.norm(F, np.hypot(0.4, ERRORS)).logpdf,
     ),
-    "trend": (seqgp.Gaussian(0.4, trend=-0.2, since=1.0), None, REAL, stats.norm(F, FADING).logpdf),
+    "trend": (likelihoods.Gaussian(0.4, trend=-0.2, since=1.0), None, REAL, stats.norm(F, FADING).logpdf),
     "errors and trend": (
-        seqgp.Gaussian(0.4, "se", trend=-0.2, since=1.0), {"se": ERRORS}, REAL, stats.norm(F, FADING * ERRORS).logpdf,
+        likelihoods.Gaussian(0.4, "se", trend=-0.2, since=1.0), {"se": ERRORS}, REAL,
+        stats.norm(F, FADING * ERRORS).logpdf,
     ),
     "LogGaussianCox": (
-        seqgp.LogGaussianCox([(0.0, 4.0)], 4), {"exposure": EXPOSURE}, COUNTS,
+        likelihoods.LogGaussianCox([(0.0, 4.0)], 4), {"exposure": EXPOSURE}, COUNTS,
         stats.poisson(np.exp(F) * EXPOSURE).logpmf,
     ),
-    "StudentT": (seqgp.StudentT(0.4, df=5.0), None, REAL, stats.t(5, F, 0.4).logpdf),
-    "Bernoulli": (seqgp.Bernoulli(), None, [0.0, 1, 1, 0], stats.bernoulli(expit(F)).logpmf),
-    "probit": (seqgp.Bernoulli(link="probit"), None, [0.0, 1, 1, 0], stats.bernoulli(stats.norm.cdf(F)).logpmf),
-    "Binomial": (seqgp.Binomial(), {"trials": TRIALS}, COUNTS, stats.binom(TRIALS.astype(int), expit(F)).logpmf),
-    "Poisson": (seqgp.Poisson(), None, COUNTS, stats.poisson(np.exp(F)).logpmf),
-    "exposed": (seqgp.Poisson("area"), {"area": EXPOSURE}, COUNTS, stats.poisson(np.exp(F) * EXPOSURE).logpmf),
-    "NegativeBinomial": (seqgp.NegativeBinomial(2.0, "area"), {"area": EXPOSURE}, COUNTS, negative_binomial),
-    "LogNormal": (seqgp.LogNormal(0.4), None, POSITIVE, stats.lognorm(0.4, scale=np.exp(F)).logpdf),
-    "Gamma": (seqgp.Gamma(2.5), None, POSITIVE, stats.gamma(2.5, scale=np.exp(F) / 2.5).logpdf),
-    "Beta": (seqgp.Beta(8.0), None, SHARES, stats.beta(8 * expit(F), 8 * expit(-F)).logpdf),
-    "Ordinal": (seqgp.Ordinal([-1.0, 0.5]), None, [0.0, 2, 1, 1], ordered),
-    "Censored": (seqgp.Censored(0.4, limit=0.1), None, [0.1, 0.7, 1.0, 0.1], censored),
+    "StudentT": (likelihoods.StudentT(0.4, df=5.0), None, REAL, stats.t(5, F, 0.4).logpdf),
+    "Bernoulli": (likelihoods.Bernoulli(), None, [0.0, 1, 1, 0], stats.bernoulli(expit(F)).logpmf),
+    "probit": (likelihoods.Bernoulli(link="probit"), None, [0.0, 1, 1, 0], stats.bernoulli(stats.norm.cdf(F)).logpmf),
+    "Binomial": (likelihoods.Binomial(), {"trials": TRIALS}, COUNTS, stats.binom(TRIALS.astype(int), expit(F)).logpmf),
+    "Poisson": (likelihoods.Poisson(), None, COUNTS, stats.poisson(np.exp(F)).logpmf),
+    "exposed": (likelihoods.Poisson("area"), {"area": EXPOSURE}, COUNTS, stats.poisson(np.exp(F) * EXPOSURE).logpmf),
+    "NegativeBinomial": (likelihoods.NegativeBinomial(2.0, "area"), {"area": EXPOSURE}, COUNTS, negative_binomial),
+    "LogNormal": (likelihoods.LogNormal(0.4), None, POSITIVE, stats.lognorm(0.4, scale=np.exp(F)).logpdf),
+    "Gamma": (likelihoods.Gamma(2.5), None, POSITIVE, stats.gamma(2.5, scale=np.exp(F) / 2.5).logpdf),
+    "Beta": (likelihoods.Beta(8.0), None, SHARES, stats.beta(8 * expit(F), 8 * expit(-F)).logpdf),
+    "Ordinal": (likelihoods.Ordinal([-1.0, 0.5]), None, [0.0, 2, 1, 1], ordered),
+    "Censored": (likelihoods.Censored(0.4, limit=0.1), None, [0.1, 0.7, 1.0, 0.1], censored),
 }  # fmt: skip
 
 
@@ -80,7 +82,9 @@ def standard_promotion():
 
 
 def model(likelihood):
-    return small.model(time=seqgp.Matern12(1.0), space=seqgp.Matern12(1.0), scale=1.0, mean=0.0, likelihood=likelihood)
+    return small.model(
+        time=seqgp.kernels.Matern12(1.0), space=seqgp.kernels.Matern12(1.0), scale=1.0, mean=0.0, likelihood=likelihood
+    )
 
 
 def parameters(likelihood):
@@ -162,13 +166,17 @@ def test_there_and_back_as_toml_and_in_a_store(name, tmp_path):
 
 def test_every_family_is_here_and_is_calibrated():
     """By ``make models``, with each sampler that takes it."""
-    assert {type(case[0]).__name__ for case in CASES.values()} == set(TAKES)
-    assert {type(piece.model.likelihood).__name__ for piece in LIKELIHOODS.values()} == set(TAKES)
+    assert {type(case[0]).__name__ for case in CASES.values()} == set(
+        likelihoods.catalogue.classes(likelihoods.Likelihood)
+    )
+    assert {type(piece.model.likelihood).__name__ for piece in LIKELIHOODS.values()} == set(
+        likelihoods.catalogue.classes(likelihoods.Likelihood)
+    )
 
 
 def test_likelihoods_have_different_fingerprints():
     prints = [model(case[0]).fingerprint()["likelihood"] for case in CASES.values()]
-    prints += [model(seqgp.Gaussian(0.5)).fingerprint()["likelihood"]]
+    prints += [model(likelihoods.Gaussian(0.5)).fingerprint()["likelihood"]]
     assert len(set(prints)) == len(prints)
 
 
@@ -202,23 +210,33 @@ def test_counts_are_whole_and_not_negative(name):
 @pytest.mark.parametrize(
     ("likelihood", "y", "context", "message"),
     [
-        (seqgp.Poisson(), [1.0, -2, 0, 1], None, r"Poisson: 1 of 4 values of y are negative.*first at index 1: -2"),
-        (seqgp.Poisson(), [1.0, 2.5, 0, 1], None, "not whole, and counts are"),
         (
-            seqgp.Poisson("area"),
+            likelihoods.Poisson(),
+            [1.0, -2, 0, 1],
+            None,
+            r"Poisson: 1 of 4 values of y are negative.*first at index 1: -2",
+        ),
+        (likelihoods.Poisson(), [1.0, 2.5, 0, 1], None, "not whole, and counts are"),
+        (
+            likelihoods.Poisson("area"),
             COUNTS,
             {"size": EXPOSURE},
             "exposure 'area' is missing .* which has size",
         ),
-        (seqgp.Poisson("area"), COUNTS, {"area": -EXPOSURE}, "exposure 'area' must be positive numbers, got -1"),
-        (seqgp.Bernoulli(), [0.0, 1, 2, 1], None, r"labels outside \{0, 1\} \(first at index 2: 2\)"),
-        (seqgp.Binomial(), [4.0, 5, 4, 6], {"trials": TRIALS}, "above their number of trials"),
-        (seqgp.Binomial(), COUNTS, None, "trials 'trials' is missing from the context, which has nothing"),
-        (seqgp.LogNormal(0.4), [1.0, 0.0, 1, 1], None, "LogNormal: 1 of 4 values of y are not positive"),
-        (seqgp.Gamma(1.0), [1.0, -1.0, 1, 1], None, "Gamma: 1 of 4 values of y are not positive"),
-        (seqgp.Beta(2.0), [0.5, 1.0, 0.2, 0.3], None, "not between 0 and 1"),
-        (seqgp.Ordinal([0.0]), [0.0, 1, 2, 0], None, "no category of 0, 1, …, 1"),
-        (seqgp.Censored(0.4, "limit"), REAL, None, "limit 'limit' is missing from the context"),
+        (
+            likelihoods.Poisson("area"),
+            COUNTS,
+            {"area": -EXPOSURE},
+            "exposure 'area' must be positive numbers, got -1",
+        ),
+        (likelihoods.Bernoulli(), [0.0, 1, 2, 1], None, r"labels outside \{0, 1\} \(first at index 2: 2\)"),
+        (likelihoods.Binomial(), [4.0, 5, 4, 6], {"trials": TRIALS}, "above their number of trials"),
+        (likelihoods.Binomial(), COUNTS, None, "trials 'trials' is missing from the context, which has nothing"),
+        (likelihoods.LogNormal(0.4), [1.0, 0.0, 1, 1], None, "LogNormal: 1 of 4 values of y are not positive"),
+        (likelihoods.Gamma(1.0), [1.0, -1.0, 1, 1], None, "Gamma: 1 of 4 values of y are not positive"),
+        (likelihoods.Beta(2.0), [0.5, 1.0, 0.2, 0.3], None, "not between 0 and 1"),
+        (likelihoods.Ordinal([0.0]), [0.0, 1, 2, 0], None, "no category of 0, 1, …, 1"),
+        (likelihoods.Censored(0.4, "limit"), REAL, None, "limit 'limit' is missing from the context"),
     ],
 )
 def test_bad_data_are_named(likelihood, y, context, message):
@@ -230,11 +248,11 @@ def test_bad_data_are_named(likelihood, y, context, message):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: seqgp.Bernoulli(link="log"), "link = 'log': expected 'logit' or 'probit'"),
-        (lambda: seqgp.Ordinal([1.0, 0.0]), "must be increasing numbers"),
-        (lambda: seqgp.Gamma(0.0), "Gamma: shape = 0.0 is not positive"),
-        (lambda: seqgp.NegativeBinomial(-1.0), "dispersion = -1.0 is not positive"),
-        (lambda: seqgp.StudentT(0.0), "noise = 0.0 is not positive"),
+        (lambda: likelihoods.Bernoulli(link="log"), "link = 'log': expected 'logit' or 'probit'"),
+        (lambda: likelihoods.Ordinal([1.0, 0.0]), "must be increasing numbers"),
+        (lambda: likelihoods.Gamma(0.0), "Gamma: shape = 0.0 is not positive"),
+        (lambda: likelihoods.NegativeBinomial(-1.0), "dispersion = -1.0 is not positive"),
+        (lambda: likelihoods.StudentT(0.0), "noise = 0.0 is not positive"),
     ],
 )
 def test_bad_likelihoods_are_named(make, message):

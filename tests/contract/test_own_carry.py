@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import seqgp
-from seqgp.sequential.carry import moments_of_z
-from seqgp.target.carry import Carried
+from seqgp.mcmc.carried import Carried
+from seqgp.samplers.sequential.carry import moments_of_z
 from sequences import KNOWN, MEAN, sampler, snapshots
 
 DATA = snapshots([3, 3], times=[0.0, 0.4])

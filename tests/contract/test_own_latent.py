@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import seqgp
+from seqgp.fields.operators import Events
+from seqgp.fields.protocol import PredictionSites
+from seqgp.fields.sites import Observe, Sites, StepSites
 from seqgp.io import serialise
-from seqgp.latents.operators import Events
-from seqgp.latents.protocol import PredictionSites
-from seqgp.latents.sites import Observe, Sites, StepSites
 from seqgp.reference import gaussian_posterior
 from sequences import KNOWN, sampler
 

@@ -91,8 +91,9 @@ SAMPLE = """
 import sys, jax, numpy as np, seqgp
 assert "site-packages" in seqgp.__file__, seqgp.__file__
 seqgp.enable_x64()
-kernel = seqgp.Separable(time=seqgp.Matern12(1.0), space=seqgp.Matern32(0.5), scale=seqgp.ScaledSigmoid(0, 2))
-model = seqgp.Model(kernel, seqgp.Gaussian(noise=0.3))
+from seqgp import kernels
+kernel = seqgp.Separable(kernels.Matern12(1.0), kernels.Matern32(0.5), scale=seqgp.ScaledSigmoid(0, 2))
+model = seqgp.Model(kernel, seqgp.likelihoods.Gaussian(noise=0.3))
 x = np.linspace(0, 1, 4)[:, None]
 data = [seqgp.Snapshot(t, x, np.sin(x[:, 0] + t)) for t in (0.0, 1.0)]
 run = seqgp.run(seqgp.SequentialSampler(model, draws=20), data, key=jax.random.key(0), store="run")

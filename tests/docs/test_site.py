@@ -23,7 +23,9 @@ def test_the_keys_of_a_configuration_are_current():
 
 def test_every_public_name_is_in_the_reference():
     made = build.api().split()
-    assert {line.rsplit(".", 1)[1] for line in made if line.startswith("seqgp.")} == set(seqgp.__all__)
+    parts = {"kernels": seqgp.kernels, "likelihoods": seqgp.likelihoods, "means": seqgp.means}
+    public = (set(seqgp.__all__) - set(parts)).union(*(part.__all__ for part in parts.values()))
+    assert {line.rsplit(".", 1)[1] for line in made if line.startswith("seqgp.")} == public
 
 
 def test_the_site_builds_and_no_link_is_broken(tmp_path):

@@ -10,13 +10,13 @@ import seqgp
 import small
 from seqgp.evaluate.simulate import default_design
 from seqgp.evaluate.uniformity import bins_for, chi_square, holm, plot_ranks
-from seqgp.full.stacked import FullState
+from seqgp.samplers.full.stacked import FullState
 
 
 def model(likelihood=None):
-    space = seqgp.Matern32(seqgp.ScaledSigmoid(0.1, 1))
-    likelihood = seqgp.Gaussian(0.3) if likelihood is None else likelihood
-    return small.model(time=seqgp.Matern12(1.0), space=space, scale=1.0, likelihood=likelihood)
+    space = seqgp.kernels.Matern32(seqgp.ScaledSigmoid(0.1, 1))
+    likelihood = seqgp.likelihoods.Gaussian(0.3) if likelihood is None else likelihood
+    return small.model(time=seqgp.kernels.Matern12(1.0), space=space, scale=1.0, likelihood=likelihood)
 
 
 class FromPrior:
@@ -56,7 +56,7 @@ def design(missing):
 
 
 def run(sampler, missing=True, simulations=60):
-    return seqgp.calibrate(model(), sampler, simulations, key=jax.random.key(0), design=design(missing))
+    return seqgp.calibrate(jax.random.key(0), model(), sampler, simulations, design=design(missing))
 
 
 def test_an_exact_sampler_is_calibrated_and_a_failure_is_reported_with_its_seed():
@@ -105,11 +105,11 @@ def test_the_sampler_has_no_key_of_the_simulation():
 
 def test_a_design_has_no_data_so_they_need_not_fit():
     """Its values of ``y`` are zeros, and a Gamma's are positive; what the context lacks is named all the same."""
-    positive = model(seqgp.Gamma(2.0))
-    found = seqgp.calibrate(positive, FromPrior(positive), 20, key=jax.random.key(0))
+    positive = model(seqgp.likelihoods.Gamma(2.0))
+    found = seqgp.calibrate(jax.random.key(0), positive, FromPrior(positive), 20)
     assert len(found.ranks["mean"]) == 20
     with pytest.raises(seqgp.DataError, match="exposure 'area' is missing"):
-        seqgp.calibrate(model(seqgp.Poisson("area")), FromPrior(positive), 20, key=jax.random.key(0))
+        seqgp.calibrate(jax.random.key(0), model(seqgp.likelihoods.Poisson("area")), FromPrior(positive), 20)
 
 
 def test_all_simulations_failing_is_an_error_that_names_the_first():
@@ -124,7 +124,7 @@ def test_a_full_sampler_and_a_sequence_of_steps():
         seqgp.FullSampler(of, draws=99, chains=1, warmup=20, thin=1, updates="informed"),
         seqgp.SequentialSampler(of, draws=99, chains=1, warmup=20, thin=1, updates="informed"),
     ):
-        found = seqgp.calibrate(of, sampler, 20, key=jax.random.key(0), design=snapshots)
+        found = seqgp.calibrate(jax.random.key(0), of, sampler, 20, design=snapshots)
         assert not found.failures
         assert all(len(ranks) == 20 for ranks in found.ranks.values())
 
@@ -140,15 +140,15 @@ def test_bad_input():
     of = model()
     sampler = FromPrior(of)
     with pytest.raises(seqgp.SamplerError, match="simulations = 19"):
-        seqgp.calibrate(of, sampler, 19, key=jax.random.key(0))
+        seqgp.calibrate(jax.random.key(0), of, sampler, 19)
     with pytest.raises(seqgp.SamplerError, match="draws = 50"):
-        seqgp.calibrate(of, seqgp.FullSampler(of, draws=50), 20, key=jax.random.key(0))
-    mute = model(seqgp.Likelihood(lambda f, context: Mute(f, 1.0), pointwise=True))
+        seqgp.calibrate(jax.random.key(0), of, seqgp.FullSampler(of, draws=50), 20)
+    mute = model(seqgp.likelihoods.Likelihood(lambda f, context: Mute(f, 1.0), pointwise=True))
     with pytest.raises(seqgp.ModelError, match="no sample"):
-        seqgp.calibrate(mute, sampler, 20, key=jax.random.key(0))
-    rough = seqgp.Separable(seqgp.Matern12(1.0), lambda x, y: 1 - 9 * abs(x[0] - y[0]), 1.0)
+        seqgp.calibrate(jax.random.key(0), mute, sampler, 20)
+    rough = seqgp.Separable(seqgp.kernels.Matern12(1.0), lambda x, y: 1 - 9 * abs(x[0] - y[0]), 1.0)
     with pytest.raises(seqgp.ModelError, match=r"prior cannot be simulated: .* 20 of 20"):
-        seqgp.calibrate(seqgp.Model(rough, seqgp.Gaussian(0.3)), sampler, 20, key=jax.random.key(0))
+        seqgp.calibrate(jax.random.key(0), seqgp.Model(rough, seqgp.likelihoods.Gaussian(0.3)), sampler, 20)
 
 
 def test_chi_square_and_its_correction():

@@ -22,26 +22,26 @@ def black_box(f, context):
 
 def test_a_likelihood_that_sees_all_gets_the_online_sampler_where_it_can_be_differentiated():
     snapshot = seqgp.Snapshot(0.0, np.zeros((3, 1)), [1.0])
-    summed = model(likelihood=seqgp.Likelihood(lambda f, context: dist.Normal(f.sum()[None], 1.0)))
+    summed = model(likelihood=seqgp.likelihoods.Likelihood(lambda f, context: dist.Normal(f.sum()[None], 1.0)))
     assert isinstance(best_sampler(summed, snapshot).sampler, seqgp.OnlineSampler)
     assert isinstance(best_sampler(summed).sampler, seqgp.SequentialSampler)
-    choice = best_sampler(model(likelihood=seqgp.Likelihood(black_box)), snapshot)
+    choice = best_sampler(model(likelihood=seqgp.likelihoods.Likelihood(black_box)), snapshot)
     assert isinstance(choice.sampler, seqgp.SequentialSampler)
     assert "cannot differentiate" in choice.why
 
 
-def test_more_parameters_than_a_cloud_can_fill_get_the_sequential_sampler():
+def test_more_parameters_than_particles_can_fill_get_the_sequential_sampler():
     snapshot = seqgp.Snapshot(0.0, np.zeros((3, 1)), [1.0, 2.0, 0.5])
 
     def choice(count):
         function = lambda f, context, weights: dist.Normal(f + weights.sum(), 1.0)  # noqa: E731
         priors = [dist.LogNormal(0.0, 1.0)] * count
-        likelihood = seqgp.Likelihood(function, pointwise=True, weights=priors)
+        likelihood = seqgp.likelihoods.Likelihood(function, pointwise=True, weights=priors)
         return best_sampler(model(likelihood=likelihood), snapshot)
 
     assert isinstance(choice(15).sampler, seqgp.OnlineSampler)  # and the two of the kernel
     assert isinstance(choice(19).sampler, seqgp.SequentialSampler)
-    assert "21 parameters are more than a cloud can fill (20)" in choice(19).why
+    assert "21 parameters are more than particles can fill (20)" in choice(19).why
 
 
 def test_a_model_runs_by_itself():

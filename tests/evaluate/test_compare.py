@@ -8,8 +8,8 @@ from streams import snapshots
 
 
 def run_of(scale, data, forecast=True):
-    kernel = seqgp.Separable(time=seqgp.Matern32(2.0), space=seqgp.Matern12(1.0), scale=scale)
-    one = seqgp.Model(kernel=kernel, mean=0.5, likelihood=seqgp.Gaussian(0.3))
+    kernel = seqgp.Separable(time=seqgp.kernels.Matern32(2.0), space=seqgp.kernels.Matern12(1.0), scale=scale)
+    one = seqgp.Model(kernel=kernel, mean=0.5, likelihood=seqgp.likelihoods.Gaussian(0.3))
     return seqgp.run(seqgp.OnlineSampler(one, particles=16, draws=100), data, key=jax.random.key(0), forecast=forecast)
 
 

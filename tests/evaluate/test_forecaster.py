@@ -8,8 +8,8 @@ import seqgp
 
 def test_a_snapshot_that_cannot_be_forecast_is_named():
     """Floats that leave the box of their knots: the step lays new ones, the forecast before it has only the old."""
-    kernel = seqgp.Separable(seqgp.Matern12(1.0), seqgp.SquaredExponential(2.0))
-    sampler = seqgp.OnlineSampler(seqgp.Model(kernel, seqgp.Gaussian(0.3)), particles=16, draws=20)
+    kernel = seqgp.Separable(seqgp.kernels.Matern12(1.0), seqgp.kernels.SquaredExponential(2.0))
+    sampler = seqgp.OnlineSampler(seqgp.Model(kernel, seqgp.likelihoods.Gaussian(0.3)), particles=16, draws=20)
     rng = np.random.default_rng(0)
     data = [
         seqgp.Snapshot(t, rng.uniform(low, low + 10.0, (12, 1)), rng.normal(size=12)) for t, low in enumerate([0, 0, 9])
@@ -23,7 +23,9 @@ def test_a_snapshot_that_cannot_be_forecast_is_named():
 
 def test_an_exposure_that_is_unknown_beside_a_missing_count_changes_nothing():
     """Forecasts, scores and draws are those of any other exposure there, for a filter and for chains."""
-    model = seqgp.Model(seqgp.Separable(seqgp.Matern12(1.0), seqgp.Matern12(1.0)), seqgp.Poisson("hours"))
+    model = seqgp.Model(
+        seqgp.Separable(seqgp.kernels.Matern12(1.0), seqgp.kernels.Matern12(1.0)), seqgp.likelihoods.Poisson("hours")
+    )
     y, x = np.array([2.0, np.nan, 1.0]), np.arange(3.0)[:, None]
     for sampler in (
         seqgp.OnlineSampler(model, particles=16, draws=20),

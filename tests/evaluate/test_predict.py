@@ -116,6 +116,6 @@ def test_another_model_is_refused(state):
     longer = seqgp.Model(KNOWN.kernel, KNOWN.likelihood, seqgp.ScaledSigmoid(-1, 1))
     with pytest.raises(seqgp.SamplerError, match=r"another model.*it has 0 parameters, and this one infers 1: mean"):
         seqgp.predict(jax.random.key(0), longer, state, NEW)
-    noisier = seqgp.Model(KNOWN.kernel, seqgp.Gaussian(2 * NOISE), KNOWN.mean, KNOWN.jitter)
+    noisier = seqgp.Model(KNOWN.kernel, seqgp.likelihoods.Gaussian(2 * NOISE), KNOWN.mean, KNOWN.jitter)
     with pytest.raises(seqgp.SamplerError, match="predict: the state is of another model; use the model that it was"):
         seqgp.predict(jax.random.key(0), noisier, state, NEW)

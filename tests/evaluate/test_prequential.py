@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import kstest
 
 import seqgp
-from seqgp.evaluate.prequential import uniform_p_value
+from seqgp.evaluate.prequential import drift_alarm, prequential, uniform_p_value
 
 
 def stream(steps, shift=0.0, factor=1.0, n=30, draws=200, seed=0):
@@ -15,12 +15,12 @@ def stream(steps, shift=0.0, factor=1.0, n=30, draws=200, seed=0):
     def joint(size):
         return rng.normal(size=(size, 1)) + 0.5 * rng.normal(size=(size, n))
 
-    return [seqgp.prequential(joint(draws), shift + factor * joint(1)[0]) for _ in range(steps)]
+    return [prequential(joint(draws), shift + factor * joint(1)[0]) for _ in range(steps)]
 
 
 def test_a_calibrated_stream_raises_no_alarm_however_dependent_its_values():
     """At a level of 1e-2, 100 streams: more than 5 alarms have a probability of 5e-4."""
-    alarms = sum(seqgp.drift_alarm(stream(20, n=10, draws=100, seed=seed), level=1e-2).alarm for seed in range(100))
+    alarms = sum(drift_alarm(stream(20, n=10, draws=100, seed=seed), level=1e-2).alarm for seed in range(100))
     assert alarms <= 5
 
 
@@ -29,7 +29,7 @@ def test_a_calibrated_stream_raises_no_alarm_however_dependent_its_values():
     [({"shift": 2.0}, "above"), ({"shift": -2.0}, "below"), ({"factor": 3.0}, "further"), ({"factor": 0.2}, "closer")],
 )
 def test_drift_is_named(changes, what):
-    found = seqgp.drift_alarm(stream(20, **changes))
+    found = drift_alarm(stream(20, **changes))
     assert found.alarm
     assert what in found.message
     assert found.p_value < 1e-3
@@ -38,7 +38,7 @@ def test_drift_is_named(changes, what):
 def test_scores_are_those_of_the_observed_values():
     rng = np.random.default_rng(0)
     draws, y = rng.normal(size=(2000, 4)), np.array([0.0, np.nan, 0.5, 9.0])
-    found = seqgp.prequential(draws, y, log_score=-3.0)
+    found = prequential(draws, y, log_score=-3.0)
     assert found["coverage_95"] == pytest.approx(2 / 3)
     assert found["log_score"] == -3.0
     # The CRPS of a standard normal at 0 is (√2 − 1)/√π, far out it is |y| − 1/√π.
@@ -48,11 +48,11 @@ def test_scores_are_those_of_the_observed_values():
 
 
 def test_nothing_observed_and_too_few_steps():
-    assert seqgp.prequential(np.zeros((10, 2)), np.full(2, np.nan)) == {}
-    assert not seqgp.drift_alarm([{}] * 20).alarm
-    assert not seqgp.drift_alarm(stream(4, shift=9.0)).alarm
+    assert prequential(np.zeros((10, 2)), np.full(2, np.nan)) == {}
+    assert not drift_alarm([{}] * 20).alarm
+    assert not drift_alarm(stream(4, shift=9.0)).alarm
     with pytest.raises(seqgp.DataError, match=r"y has shape \(3,\)"):
-        seqgp.prequential(np.zeros((10, 2)), np.zeros(3))
+        prequential(np.zeros((10, 2)), np.zeros(3))
 
 
 @pytest.mark.parametrize("n", [5, 20])

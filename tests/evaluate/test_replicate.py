@@ -8,15 +8,15 @@ import seqgp
 
 
 def sampler(draws):
-    kernel = seqgp.Separable(seqgp.Matern12(1.0), seqgp.Matern32(1.0), 1.0)
-    model = seqgp.Model(kernel, seqgp.Gaussian(0.5), mean=seqgp.ScaledSigmoid(-1, 1))
+    kernel = seqgp.Separable(seqgp.kernels.Matern12(1.0), seqgp.kernels.Matern32(1.0), 1.0)
+    model = seqgp.Model(kernel, seqgp.likelihoods.Gaussian(0.5), mean=seqgp.ScaledSigmoid(-1, 1))
     return seqgp.SequentialSampler(model, draws=draws, chains=2, warmup=20, carry="paper", updates="informed")
 
 
 def test_errors_between_runs():
     x, rng = np.array([[0.0], [1.0]]), np.random.default_rng(0)
     snapshots = [seqgp.Snapshot(t=i, x=x, y=rng.normal(size=2)) for i in range(2)]
-    found = seqgp.replicate(sampler(200), snapshots, replicates=6, key=jax.random.key(0))
+    found = seqgp.replicate(jax.random.key(0), sampler(200), snapshots, replicates=6)
     assert found.names == ("mean",)
     assert found.mcse.shape == found.ess.shape == (2, 1)
     assert [error.shape for error in found.latent_mcse] == [(2,), (2,)]
@@ -27,4 +27,4 @@ def test_errors_between_runs():
 
 def test_one_run_says_nothing():
     with pytest.raises(seqgp.SamplerError, match="two runs or more"):
-        seqgp.replicate(sampler(20), [], replicates=1, key=jax.random.key(0))
+        seqgp.replicate(jax.random.key(0), sampler(20), [], replicates=1)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import seqgp
-from fleet_streams import STEPS, Deadly, model, same_draws, sampler, slow_snapshots, snapshots, streams
+from fleet_streams import STEPS, Deadly, held_snapshots, model, same_draws, sampler, slow_snapshots, snapshots, streams
 from seqgp.fleets import cluster as module
-from seqgp.fleets.outcome import statuses
+from seqgp.fleets.status import statuses
 from seqgp.io import lock
 
 distributed = pytest.importorskip("distributed")
@@ -110,17 +110,55 @@ def test_a_stream_that_kills_every_worker_fails_alone(client, straight, tmp_path
 
 def test_the_client_interrupted_and_the_fleet_started_again(client, straight, tmp_path):
     """Workers stop after the step in hand; what they did is not done again."""
-    slow = [seqgp.Stream(name, sampler(), functools.partial(slow_snapshots, i, 0.4)) for i, name in enumerate(NAMES)]
-    timer = threading.Timer(1.2, _thread.interrupt_main)
-    timer.start()
+    gate = tmp_path / "gate"
+    held = [seqgp.Stream(name, sampler(), functools.partial(held_snapshots, i, gate)) for i, name in enumerate(NAMES)]
+    threading.Thread(target=_interrupt_after, args=(tmp_path / "runs" / "s0",), daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
-        seqgp.fleet(slow, store=tmp_path, client=client)
-    begun = time.monotonic()
-    found = seqgp.fleet(streams(COUNT), store=tmp_path, client=client)
+        seqgp.fleet(held, store=tmp_path / "runs", client=client)
+    gate.touch()  # each stream under way may finish the step that it was held up in, and no other
+    found = seqgp.fleet(streams(COUNT), store=tmp_path / "runs", client=client)
     assert found.failed == ()
-    assert time.monotonic() - begun < 30
-    assert sum(row.added for row in found.rows) < COUNT * STEPS
-    assert same_draws(straight, tmp_path, NAMES)
+    done = [STEPS - row.added for row in found.rows]
+    assert done[0] in (2, 3)  # two before it was held up, and the step in hand
+    assert max(done) <= 3
+    assert same_draws(straight, tmp_path / "runs", NAMES)
+
+
+def _interrupt_after(run, steps=2):
+    """Interrupt this process once a run has so many steps."""
+    while len(list(run.glob("steps/[0-9]*.npz"))) < steps:
+        time.sleep(0.01)
+    _thread.interrupt_main()
+
+
+def test_whatever_a_stream_raises_and_one_that_hangs(client, tmp_path):
+    """A stream ends neither its worker nor the fleet."""
+    readers = {"exits": _exits, "interrupts": _interrupts, "mute": _mute}
+    found = seqgp.fleet([seqgp.Stream(n, sampler(), r) for n, r in readers.items()], store=tmp_path, client=client)
+    assert [row.error for row in found.rows] == ["SystemExit: 3", "KeyboardInterrupt: by hand", "Mute: Mute"]
+    hangs = seqgp.Stream("hangs", sampler(), functools.partial(held_snapshots, 0, tmp_path / "never", before=0))
+    (row,) = seqgp.fleet([hangs], store=tmp_path, client=client, timeout=0.5).rows
+    assert "timeout: no new step for 0.5 s" in row.error
+    assert row.worker in client.nthreads()
+    states = {one.outcome.stream: one.state for one in statuses(tmp_path)}
+    assert states["exits"] == states["mute"] == states["interrupts"] == "failed"
+    (tmp_path / "never").touch()  # let go of it
+
+
+def _exits():
+    raise SystemExit(3)
+
+
+def _interrupts():
+    raise KeyboardInterrupt("by hand")
+
+
+def _mute():
+    class Mute(Exception):
+        def __str__(self):
+            raise RuntimeError("nothing to say")
+
+    raise Mute
 
 
 def _largest_file(size):
@@ -166,7 +204,7 @@ def test_two_fleets_on_one_store(client, straight, tmp_path):
 
 def test_a_worker_knows_a_sampler_again():
     """Unpacked once: a function of one's own would be another function each time, and compiled anew."""
-    own = seqgp.Model(model().kernel, seqgp.Likelihood(lambda f, context: None))
+    own = seqgp.Model(model().kernel, seqgp.likelihoods.Likelihood(lambda f, context: None))
     packed = cloudpickle.dumps(own)
     assert module._SAMPLERS.get(packed) is module._SAMPLERS.get(packed)
     for i in range(module.KEPT):

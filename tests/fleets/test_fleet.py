@@ -8,10 +8,11 @@ import pytest
 
 import seqgp
 from fleet_streams import STEPS, model, same_draws, sampler, snapshots, streams
-from seqgp.fleets.outcome import announce, statuses
+from seqgp.base.errors import DataError, SamplerError
+from seqgp.fleets.outcome import announce
+from seqgp.fleets.status import statuses
 from seqgp.io.errors import StoreError
 from seqgp.io.lock import locked
-from seqgp.models.errors import DataError, SamplerError
 from seqgp.samplers.keys import named
 
 

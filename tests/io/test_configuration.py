@@ -11,7 +11,7 @@ SEPARABLE = 'time = { kernel = "Matern32", lengthscale = 2.0 }\nspace = { kernel
 GAUSSIAN = "likelihood = { noise = 0.5 }\n"
 ERRORS = 'likelihood = { noise = 0.5, errors = "se", combine = "squares", trend = 0.1, since = 5 }\n'
 MEAN = 'mean = { features = ["elevation", { period = 365.25, order = 2 }], weights = [{ low = -1, high = 1 }, 0.3] }\n'
-TIME, SPACE = seqgp.Matern32(2.0), seqgp.Matern12(1.0)
+TIME, SPACE = seqgp.kernels.Matern32(2.0), seqgp.kernels.Matern12(1.0)
 
 WRITTEN = {
     "sums and products": (
@@ -21,10 +21,10 @@ WRITTEN = {
         '{ kernel = "Matern52" }] }]\n' + GAUSSIAN,
         seqgp.Model(
             seqgp.Separable(
-                seqgp.Matern32() + seqgp.Periodic(period=24) * seqgp.Matern52(),
-                seqgp.Rotated(seqgp.Matern32([1.0, 2.0]), 0.3),
+                seqgp.kernels.Matern32() + seqgp.kernels.Periodic(period=24) * seqgp.kernels.Matern52(),
+                seqgp.kernels.Rotated(seqgp.kernels.Matern32([1.0, 2.0]), 0.3),
             ),
-            seqgp.Gaussian(0.5),
+            seqgp.likelihoods.Gaussian(0.5),
         ),
     ),
     "terms": (
@@ -32,22 +32,23 @@ WRITTEN = {
         GAUSSIAN + "[[model.terms]]\n" + SEPARABLE + "scale = 2.0\n[[model.terms]]\n"
         'time = { kernel = "Constant" }\nspace = { kernel = "WhiteNoise", scale = 0.5 }\n',
         seqgp.Model(
-            seqgp.Separable(TIME, SPACE, 2.0) + seqgp.Separable(seqgp.Constant(), seqgp.WhiteNoise(0.5)),
-            seqgp.Gaussian(0.5),
+            seqgp.Separable(TIME, SPACE, 2.0)
+            + seqgp.Separable(seqgp.kernels.Constant(), seqgp.kernels.WhiteNoise(0.5)),
+            seqgp.likelihoods.Gaussian(0.5),
         ),
     ),
     "errors and a trend": (
         'covariates = { se = "error" }',
         SEPARABLE + ERRORS,
-        seqgp.Model(seqgp.Separable(TIME, SPACE), seqgp.Gaussian(0.5, "se", "squares", 0.1, 5)),
+        seqgp.Model(seqgp.Separable(TIME, SPACE), seqgp.likelihoods.Gaussian(0.5, "se", "squares", 0.1, 5)),
     ),
     "a mean": (
         'covariates = { elevation = "height" }',
         SEPARABLE + GAUSSIAN + MEAN,
         seqgp.Model(
             seqgp.Separable(TIME, SPACE),
-            seqgp.Gaussian(0.5),
-            mean=seqgp.Linear(["elevation", seqgp.harmonics(365.25, 2)], [seqgp.ScaledSigmoid(-1, 1), 0.3]),
+            seqgp.likelihoods.Gaussian(0.5),
+            mean=seqgp.means.Linear(["elevation", seqgp.means.harmonics(365.25, 2)], [seqgp.ScaledSigmoid(-1, 1), 0.3]),
         ),
     ),
 }

@@ -288,3 +288,12 @@ def test_all_numbers_are_accounted_for(folder):
     for name in ("000007.npz", "000007.npz.2", "000009.npz.gone", "manifest.json"):
         (folder / "broken" / name).write_text("")
     assert integrity.set_aside(folder) == {7, 9}
+
+
+def test_a_late_time_is_not_taken_for_that_of_a_lost_step(folder):
+    (folder / "steps" / "000002.npz").unlink()
+    seqgp.Store(folder).repair()
+    x, y = snapshots(1)[0].x, snapshots(1)[0].y
+    for late, said in ((0.2, "never seen"), (0.1, "not those that were used")):
+        with pytest.raises(seqgp.DataError, match=said):
+            seqgp.run(sampler(), [seqgp.Snapshot(late, x, y)], store=folder)

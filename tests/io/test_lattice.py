@@ -25,16 +25,18 @@ def test_it_is_the_posterior_at_these_points():
 def test_there_is_none_where_the_model_says_nothing_between_the_locations():
     """Half an output is none, and nobody knows covariates between stations; functions of place are known anywhere."""
     x = np.array([[0.0, 0.1], [1.0, 0.9]])
-    between = seqgp.Separable(seqgp.Matern12(1.0), seqgp.Coregionalised(2, kernel=seqgp.Matern12(1.0)))
-    outputs = seqgp.Model(between, seqgp.Gaussian(0.1))
+    between = seqgp.Separable(
+        seqgp.kernels.Matern12(1.0), seqgp.kernels.Coregionalised(2, kernel=seqgp.kernels.Matern12(1.0))
+    )
+    outputs = seqgp.Model(between, seqgp.likelihoods.Gaussian(0.1))
     assert unknown_between(outputs, x) == "its kernel takes no inputs between theirs"
     assert unknown_between(outputs, x[:1]) == ""
     run = SimpleNamespace(store=None, model=outputs, snapshot=seqgp.Snapshot(0.0, x, [1.0, 2.0]), state=None)
     assert surfaces_of(run, [0], 5) == {}
 
     def with_features(*features):
-        return seqgp.Model(model().kernel, seqgp.Gaussian(0.1), seqgp.Linear(features, weights=1.0))
+        return seqgp.Model(model().kernel, seqgp.likelihoods.Gaussian(0.1), seqgp.means.Linear(features, weights=1.0))
 
     assert "covariates of its mean (height, wind) are known at" in unknown_between(with_features("height", "wind"), x)
-    eastward = seqgp.Feature(lambda t, x: x[:, 0], name="eastward")
-    assert unknown_between(with_features(eastward, seqgp.harmonics(1.0)), x) == ""
+    eastward = seqgp.means.Feature(lambda t, x: x[:, 0], name="eastward")
+    assert unknown_between(with_features(eastward, seqgp.means.harmonics(1.0)), x) == ""

@@ -5,8 +5,8 @@ import pytest
 
 import seqgp
 
-KERNEL = seqgp.Separable(seqgp.Matern32(1.0), seqgp.Matern32(1.0))
-MODEL = seqgp.Model(KERNEL, seqgp.Gaussian(0.5))
+KERNEL = seqgp.Separable(seqgp.kernels.Matern32(1.0), seqgp.kernels.Matern32(1.0))
+MODEL = seqgp.Model(KERNEL, seqgp.likelihoods.Gaussian(0.5))
 DATA = [seqgp.Snapshot(float(t), [[0.0], [1.0]], [0.0, 1.0]) for t in range(2)]
 KEY = jax.random.key(0)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import seqgp
-import seqgp.latents
+import seqgp.fields
 from seqgp.io.errors import DamagedError, StoreError
 from seqgp.io.serialise import decode, encode, register, registered
 
@@ -29,7 +29,7 @@ def test_trees_come_back_with_their_types():
 
 
 def test_all_representations_are_registered():
-    for module in pkgutil.iter_modules(seqgp.latents.__path__, "seqgp.latents."):
+    for module in pkgutil.iter_modules(seqgp.fields.__path__, "seqgp.fields."):
         for name, cls in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             if (
                 callable(getattr(cls, "sites", None))

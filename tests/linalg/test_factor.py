@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from seqgp.linalg.factor import cholesky, covariance_root, eigenvectors, solve_lower
+from seqgp.linalg.factor import SINGULAR, cholesky, covariance_root, eigenvectors, inverse_root, solve_lower
 
 RNG = np.random.default_rng(0)
 HALF = RNG.normal(size=(3, 4, 4))
@@ -112,3 +112,46 @@ def test_a_root_of_a_singular_covariance():
     assert np.isnan(np.asarray(cholesky(jnp.asarray(covariance - 1e-12 * np.eye(3))))).any()
     root = np.asarray(covariance_root(jnp.asarray(covariance - 1e-12 * np.eye(3))))
     np.testing.assert_allclose(root @ root.T, covariance, atol=1e-8)
+
+
+def test_a_root_where_rounding_left_a_variance_at_or_below_zero():
+    """Nothing varies there, whatever rounding left beside the diagonal; the other variances stay."""
+    covariance = np.array([[1.0, 0.4, 3e-17], [0.4, 2.0, -2e-17], [3e-17, -2e-17, -1e-18]])
+    root = np.asarray(covariance_root(jnp.asarray(covariance)))
+    np.testing.assert_allclose((root @ root.T)[:2, :2], covariance[:2, :2], atol=1e-12)
+    np.testing.assert_array_equal(root[2], 0.0)
+    np.testing.assert_array_equal(covariance_root(jnp.zeros((2, 2))), np.zeros((2, 2)))
+
+
+def test_a_root_keeps_what_little_two_that_are_nearly_equal_differ_by():
+    covariance = np.array([[1.0, 1.0 - 1e-11], [1.0 - 1e-11, 1.0]])
+    root = np.asarray(covariance_root(jnp.asarray(covariance)))
+    difference = np.array([1.0, -1.0]) @ root
+    assert difference @ difference == pytest.approx(2e-11, rel=0.01)
+
+
+def test_a_root_says_when_the_covariance_has_no_digits_left():
+    """Correlations of 1 + d have the eigenvalue -d; a variance below zero has no correlations at all."""
+    correlated = jnp.array([[1.0, 1.001], [1.001, 1.0]])
+    scale = jnp.array([1.0, 1e-5])
+    for covariance in (correlated, scale[:, None] * correlated * scale[None, :]):
+        assert np.isfinite(covariance_root(covariance, 2e-3)).all()
+        assert np.isnan(covariance_root(covariance, 5e-4)).all()
+        assert np.isfinite(covariance_root(covariance)).all()
+    assert np.isnan(covariance_root(jnp.diag(jnp.array([1.0, -1e-17])), 1e-2)).all()
+    both = jax.vmap(lambda covariance: covariance_root(covariance, 5e-4))(jnp.stack([correlated, jnp.eye(2)]))
+    assert np.isnan(both[0]).all()
+    np.testing.assert_allclose(both[1], np.eye(2), atol=1e-9)
+
+
+def test_what_the_inverse_root_leaves_out_is_bounded():
+    """By Cauchy and Schwarz: Σ (c'v)² / λ ≤ k over the eigenvectors v that are left out, k the new variance."""
+    x, new = np.linspace(0, 1, 12), np.linspace(-1, 2, 31)
+    known, cross = (np.exp(-0.5 * (a[:, None] - x[None, :]) ** 2) for a in (x, new))
+    root = np.asarray(inverse_root(jnp.asarray(known)))
+    left_out = np.linalg.norm(root, axis=1) == 0
+    assert 0 < left_out.sum() < 12
+    kept = cross @ root.T @ root @ known
+    most = np.sqrt(SINGULAR * np.linalg.eigvalsh(known)[-1])
+    assert np.linalg.norm(kept - cross, axis=1).max() < most
+    assert np.abs(kept - cross).max() < np.sqrt(SINGULAR * 12)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from seqgp.latents.operators import Events
+from seqgp.fields.operators import Events
 from seqgp.mcmc.elliptical import Evaluation, elliptical_slice, random_numbers
 
 CHAINS, UPDATES = 20_000, 40

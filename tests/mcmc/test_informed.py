@@ -18,14 +18,14 @@ from seqgp.mcmc.tilted import Tilted
 
 POINT = np.array([0.5, -0.8, 1.2])  # of the level: right for no data in particular
 LIKELIHOODS = {
-    "gaussian": seqgp.Gaussian(seqgp.ScaledSigmoid(0.2, 0.9)),
-    "poisson": seqgp.Likelihood(
+    "gaussian": seqgp.likelihoods.Gaussian(seqgp.ScaledSigmoid(0.2, 0.9)),
+    "poisson": seqgp.likelihoods.Likelihood(
         lambda f, c, noise: dist.Poisson(jnp.exp(f) / noise), noise=seqgp.ScaledSigmoid(0.2, 0.9)
     ),
-    "bernoulli": seqgp.Likelihood(
+    "bernoulli": seqgp.likelihoods.Likelihood(
         lambda f, c, noise: dist.Bernoulli(logits=f / noise), noise=seqgp.ScaledSigmoid(0.2, 0.9)
     ),
-    "nonlinear": seqgp.Likelihood(
+    "nonlinear": seqgp.likelihoods.Likelihood(
         lambda f, c, noise: dist.Normal(jnp.cumsum(jnp.exp(f)), noise), noise=seqgp.ScaledSigmoid(0.2, 0.9)
     ),
 }

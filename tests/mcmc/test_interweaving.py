@@ -9,7 +9,7 @@ import small
 from geweke import BOUND, largest_score, standard_form
 from seqgp.mcmc.interweaving import interweave_mean
 from seqgp.mcmc.plain import move_mean
-from seqgp.sequential.carry import LevelCarry
+from seqgp.samplers.sequential.carry import LevelCarry
 
 
 def level_carried(y):

@@ -57,7 +57,7 @@ def mean_ignored(y):
 
 
 def variance_as_sd(y):
-    squared = seqgp.Gaussian(seqgp.ScaledSigmoid(0.2, 0.9).through(jnp.square))
+    squared = seqgp.likelihoods.Gaussian(seqgp.ScaledSigmoid(0.2, 0.9).through(jnp.square))
     return small.target(y, small.model(likelihood=squared))
 
 
@@ -101,11 +101,11 @@ def test_missing_data_drop_out():
 
 def test_a_latent_that_cannot_be_computed_is_rejected_even_if_no_data_see_it():
     """The covariance of a kernel that is no kernel cannot be factored on one side of ``z = 0``."""
-    broken = seqgp.Covariance(
+    broken = seqgp.kernels.Covariance(
         lambda a, b, knob: jnp.where(jnp.array_equal(a, b), 1.0, knob), knob=seqgp.ScaledSigmoid(-1.0, 1.0)
     )
-    kernel = seqgp.Separable(time=seqgp.Matern12(1.0), space=broken)
-    model = small.model(kernel=kernel, mean=0.0, likelihood=seqgp.Gaussian(0.5))
+    kernel = seqgp.Separable(time=seqgp.kernels.Matern12(1.0), space=broken)
+    model = small.model(kernel=kernel, mean=0.0, likelihood=seqgp.likelihoods.Gaussian(0.5))
     target = small.target(
         np.zeros(3), model, missing=np.ones(3, bool), mean=np.array([0.5]), covariance=np.array([[4.0]])
     )

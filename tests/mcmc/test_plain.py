@@ -9,7 +9,7 @@ import pytest
 import seqgp
 import small
 from geweke import BOUND, largest_score, standard_form
-from seqgp.latents.operators import Events
+from seqgp.fields.operators import Events
 from seqgp.mcmc.plain import Plain, PlainTuning, Sweeps, move_mean
 
 TUNING = PlainTuning(np.array([2.0, 1.0, 4.0]))

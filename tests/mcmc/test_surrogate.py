@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from geweke import BOUND, largest_score, standard_form
-from seqgp.latents.operators import Triangular
+from seqgp.fields.operators import Triangular
 from seqgp.mcmc.surrogate import move_kernel_with_surrogate
 from seqgp.mcmc.target import Place
 from seqgp.mcmc.tilted import Quadratic, Tilted, tilt

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from seqgp.latents.operators import Triangular
+from seqgp.fields.operators import Triangular
 from seqgp.mcmc.target import Place
 from seqgp.mcmc.tilted import Quadratic, retilt, tilt
 

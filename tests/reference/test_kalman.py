@@ -19,12 +19,19 @@ def sequence(missing=0.3, steps=6, n=4, seed=0):
 
 
 def model(time):
-    parts = {"space": seqgp.Matern32(0.5), "scale": 1.3, "mean": 0.2, "likelihood": seqgp.Gaussian(0.4)}
+    parts = {
+        "space": seqgp.kernels.Matern32(0.5),
+        "scale": 1.3,
+        "mean": 0.2,
+        "likelihood": seqgp.likelihoods.Gaussian(0.4),
+    }
     return small.model(time=time, jitter=1e-10, **parts)
 
 
 @pytest.mark.parametrize(
-    "time", [seqgp.Matern12(0.7), seqgp.Matern32(0.7), seqgp.Matern52(0.7)], ids=lambda k: type(k).__name__
+    "time",
+    [seqgp.kernels.Matern12(0.7), seqgp.kernels.Matern32(0.7), seqgp.kernels.Matern52(0.7)],
+    ids=lambda k: type(k).__name__,
 )
 def test_filter_and_smoother_are_exact(time):
     known, snapshots = model(time), sequence()
@@ -45,7 +52,7 @@ def test_filter_and_smoother_are_exact(time):
 def test_a_time_without_data_is_predicted():
     snapshots = sequence(missing=0.0)
     blank = snapshots[-1]._replace(y=np.full(4, np.nan))
-    filtered = kalman_filter(model(seqgp.Matern12(0.7)), [*snapshots[:-1], blank])
+    filtered = kalman_filter(model(seqgp.kernels.Matern12(0.7)), [*snapshots[:-1], blank])
     weight = np.exp(-(snapshots[-1].t - snapshots[-2].t) / 0.7)
     np.testing.assert_allclose(filtered.mean[-1] - 0.2, weight * (filtered.mean[-2] - 0.2), rtol=1e-10)
 
@@ -55,9 +62,12 @@ def test_covariates_shift_the_data(method):
     """The level of data minus the covariates' effect, plus that effect; the evidence is the same."""
     plain, heights = sequence(), np.random.default_rng(1).normal(size=(6, 4))
     shifted = [s._replace(y=s.y + 0.7 * h, context={"height": h}) for s, h in zip(plain, heights)]
-    constant = model(seqgp.Matern32(0.7))
+    constant = model(seqgp.kernels.Matern32(0.7))
     linear = seqgp.Model(
-        constant.kernel, constant.likelihood, seqgp.Linear(["height"], weights=0.7, intercept=0.2), constant.jitter
+        constant.kernel,
+        constant.likelihood,
+        seqgp.means.Linear(["height"], weights=0.7, intercept=0.2),
+        constant.jitter,
     )
     expected, found = method(constant, plain), method(linear, shifted)
     np.testing.assert_allclose(found.mean, expected.mean + 0.7 * heights, rtol=1e-9)
@@ -69,9 +79,9 @@ def test_covariates_shift_the_data(method):
 def test_what_the_filter_cannot_do_is_said():
     snapshots = sequence()
     with pytest.raises(seqgp.ModelError, match="Markov time kernel"):
-        kalman_filter(model(seqgp.SquaredExponential(1.0)), snapshots)
+        kalman_filter(model(seqgp.kernels.SquaredExponential(1.0)), snapshots)
     with pytest.raises(seqgp.ModelError, match=r"time\.lengthscale have priors"):
-        kalman_filter(model(seqgp.Matern12(seqgp.ScaledSigmoid(0, 1))), snapshots)
+        kalman_filter(model(seqgp.kernels.Matern12(seqgp.ScaledSigmoid(0, 1))), snapshots)
     moved = seqgp.Snapshot(t=9.0, x=snapshots[0].x + 1, y=snapshots[0].y)
     with pytest.raises(seqgp.DataError, match=r"same x at every time.*9\.0"):
-        kalman_filter(model(seqgp.Matern12(0.7)), [*snapshots, moved])
+        kalman_filter(model(seqgp.kernels.Matern12(0.7)), [*snapshots, moved])

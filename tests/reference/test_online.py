@@ -13,8 +13,8 @@ from seqgp.reference.conditional import _dense, conditional
 Z = np.array([0.3, -0.4, 0.2, 0.5, -0.3])
 
 
-def model(time=seqgp.Matern32):
-    space = seqgp.Matern32(seqgp.ScaledSigmoid(0, 2))
+def model(time=seqgp.kernels.Matern32):
+    space = seqgp.kernels.Matern32(seqgp.ScaledSigmoid(0, 2))
     return small.model(time=time(seqgp.ScaledSigmoid(0, 4)), space=space, jitter=1e-10)
 
 
@@ -31,13 +31,13 @@ def data(missing=0.0, changing=False, steps=6, n=4, seed=0):
 
 
 CASES = {
-    "scalar filters": (seqgp.Matern12, data()),
-    "scalar filters, 32": (seqgp.Matern32, data()),
-    "scalar filters, 52": (seqgp.Matern52, data()),
-    "scalar series": (seqgp.SquaredExponential, data()),
-    "one value after the other": (seqgp.Matern12, data(missing=0.3)),
-    "one value after the other, 32": (seqgp.Matern32, data(changing=True)),
-    "one value after the other, 52": (seqgp.Matern52, data(missing=0.2, changing=True)),
+    "scalar filters": (seqgp.kernels.Matern12, data()),
+    "scalar filters, 32": (seqgp.kernels.Matern32, data()),
+    "scalar filters, 52": (seqgp.kernels.Matern52, data()),
+    "scalar series": (seqgp.kernels.SquaredExponential, data()),
+    "one value after the other": (seqgp.kernels.Matern12, data(missing=0.3)),
+    "one value after the other, 32": (seqgp.kernels.Matern32, data(changing=True)),
+    "one value after the other, 52": (seqgp.kernels.Matern52, data(missing=0.2, changing=True)),
 }
 
 
@@ -54,7 +54,7 @@ def test_every_path_is_the_dense_likelihood(case):
 
 def test_the_dense_path_takes_what_the_others_cannot():
     snapshots = data(missing=0.3)
-    assert conditional(model(seqgp.SquaredExponential), snapshots).name == "dense"
+    assert conditional(model(seqgp.kernels.SquaredExponential), snapshots).name == "dense"
     twice = [s._replace(x=s.x[[0, 0, 1, 2]]) for s in snapshots]
     assert conditional(model(), twice).name == "dense"
 
@@ -62,8 +62,8 @@ def test_the_dense_path_takes_what_the_others_cannot():
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 def test_parameters_level_and_evidence_are_those_of_quadrature(missing):
     """Means to 5 standard errors of 4000 points, at least half of them effective: a false alarm in 1e5."""
-    kernel = seqgp.Separable(seqgp.Matern32(seqgp.ScaledSigmoid(0, 4)), seqgp.Matern32(0.8), 1.0)
-    known = seqgp.Model(kernel, seqgp.Gaussian(seqgp.ScaledSigmoid(0, 1)), mean=0.2, jitter=1e-10)
+    kernel = seqgp.Separable(seqgp.kernels.Matern32(seqgp.ScaledSigmoid(0, 4)), seqgp.kernels.Matern32(0.8), 1.0)
+    known = seqgp.Model(kernel, seqgp.likelihoods.Gaussian(seqgp.ScaledSigmoid(0, 1)), mean=0.2, jitter=1e-10)
     snapshots = data(missing)
     truth = quadrature(known, snapshots)
     mean, sd = latent_moments(known, snapshots, truth)
@@ -80,7 +80,7 @@ def test_parameters_level_and_evidence_are_those_of_quadrature(missing):
 
 def test_what_it_cannot_do_is_said():
     snapshots = data()
-    counts = seqgp.Model(model().kernel, seqgp.Poisson(), mean=0.0)
+    counts = seqgp.Model(model().kernel, seqgp.likelihoods.Poisson(), mean=0.0)
     with pytest.raises(seqgp.ModelError, match="online_posterior integrates the latent out"):
         online_posterior(counts, snapshots)
     with pytest.raises(seqgp.SamplerError, match="points are effective; lower least"):

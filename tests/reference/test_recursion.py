@@ -12,8 +12,8 @@ RATIOS = [(0.5, 0.09, 1.00), (0.95, 0.09, 1.06), (0.95, 1.0, 1.49), (0.999, 0.09
 
 
 def scalar_model(a, r):
-    kernel = seqgp.Separable(seqgp.Matern12(-1 / np.log(a)), seqgp.Matern32(1.0), 1.0)
-    return seqgp.Model(kernel, seqgp.Gaussian(r**0.5), jitter=1e-10)
+    kernel = seqgp.Separable(seqgp.kernels.Matern12(-1 / np.log(a)), seqgp.kernels.Matern32(1.0), 1.0)
+    return seqgp.Model(kernel, seqgp.likelihoods.Gaussian(r**0.5), jitter=1e-10)
 
 
 def scalar_snapshots(a, r, steps, seed=0):
@@ -51,8 +51,8 @@ def wandering(steps=4, n=3, seed=1):
 
 
 def smooth_model():
-    kernel = seqgp.Separable(seqgp.SquaredExponential(1.0), seqgp.SquaredExponential(0.5), 1.2)
-    return seqgp.Model(kernel, seqgp.Gaussian(0.5), mean=0.3, jitter=1e-8)
+    kernel = seqgp.Separable(seqgp.kernels.SquaredExponential(1.0), seqgp.kernels.SquaredExponential(0.5), 1.2)
+    return seqgp.Model(kernel, seqgp.likelihoods.Gaussian(0.5), mean=0.3, jitter=1e-8)
 
 
 def test_the_first_target_is_exact_and_the_later_ones_are_not():

@@ -84,7 +84,7 @@ def test_an_expectation_is_one_program_whatever_the_number_of_nodes():
 def test_the_next_snapshot_is_predicted_by_the_ratio_of_evidences():
     """``p(y_2 | y_1) = p(y_1, y_2) / p(y_1)``: a mean over the posterior of the parameters."""
     first, both = snapshots()[:1], snapshots()
-    known = model(likelihood=seqgp.Gaussian(0.3))
+    known = model(likelihood=seqgp.likelihoods.Gaussian(0.3))
     state, _ = CollapsedSampler(known, draws=4000, chains=2).sample(jax.random.key(1), first)
     found = predictive_log_score(known, first, both[1], state.z)
     truth = quadrature(known, both).log_evidence - quadrature(known, first).log_evidence
@@ -95,7 +95,7 @@ def test_poisson_data_and_a_likelihood_of_the_whole_latent():
     rng = np.random.default_rng(0)
     x = [rng.uniform(size=(n, 1)) for n in (5, 4)]
     counts = [seqgp.Snapshot(t=i, x=x[i], y=rng.poisson(2.0, size=len(x[i]))) for i in range(2)]
-    state, info = FullSampler(model(likelihood=seqgp.Poisson()), draws=200, warmup=100).sample(
+    state, info = FullSampler(model(likelihood=seqgp.likelihoods.Poisson()), draws=200, warmup=100).sample(
         jax.random.key(0), counts
     )
     assert state.latent[1].shape == (200, 4)
@@ -104,7 +104,7 @@ def test_poisson_data_and_a_likelihood_of_the_whole_latent():
     import jax.numpy as jnp
     import numpyro.distributions as dist
 
-    total = seqgp.Likelihood(lambda f, context: dist.Normal(jnp.sum(f)[None], 0.1))
+    total = seqgp.likelihoods.Likelihood(lambda f, context: dist.Normal(jnp.sum(f)[None], 0.1))
     sums = [seqgp.Snapshot(t=i, x=x[i], y=np.array([2.0 + i])) for i in range(2)]
     state, _ = FullSampler(model(likelihood=total), draws=200, warmup=200).sample(jax.random.key(0), sums)
     np.testing.assert_allclose(np.asarray(state.latent[1]).sum(1).mean(), 3.0, atol=0.1)
@@ -112,7 +112,7 @@ def test_poisson_data_and_a_likelihood_of_the_whole_latent():
 
 def test_errors_name_what_is_wrong():
     with pytest.raises(seqgp.ModelError, match=r"CollapsedSampler integrates the latent out.*Poisson"):
-        CollapsedSampler(model(likelihood=seqgp.Poisson()))
+        CollapsedSampler(model(likelihood=seqgp.likelihoods.Poisson()))
     with pytest.raises(seqgp.SamplerError, match="not divisible"):
         FullSampler(model(), draws=10, chains=3)
     sampler = FullSampler(model(), draws=10)

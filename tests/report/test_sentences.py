@@ -5,15 +5,16 @@ from types import SimpleNamespace
 import numpy as np
 
 import seqgp
+from seqgp.base.info import ChainInfo, OnlineInfo
+from seqgp.base.remarks import Remark
 from seqgp.plots.checks import Check
 from seqgp.report.sentences import about_forecasts, about_latent, about_sampling, verdict
-from seqgp.samplers.info import Info
-from seqgp.samplers.remarks import Remark
 
 
 def info(step, warnings=(), effective=None):
-    found = Info(float(step), step, 1.0, 0.0, {}, {}, {"noise": 400.0}, {}, 4, 0, {}, 0.0, warnings)
-    return found._replace(effective=effective)
+    if effective is not None:
+        return OnlineInfo(float(step), step, 1.0, 0.0, 0, {}, warnings, effective, -1.0, 0.1)
+    return ChainInfo(float(step), step, 1.0, 0.0, 0, {}, warnings, {}, {}, {"noise": 400.0}, {}, 4, 0.0)
 
 
 def check(t, most=0.95):
@@ -62,9 +63,9 @@ def test_nor_where_anything_was_remarked_upon():
 def test_a_map_that_is_not_drawn_says_why():
     step = SimpleNamespace(x=np.array([[0.0, 0.0], [1.0, 1.0]]), t=0.0)
     history = SimpleNamespace(steps=[step])
-    kernel = seqgp.Separable(seqgp.Matern12(1.0), seqgp.Matern12(1.0))
-    of_height = seqgp.Model(kernel, seqgp.Gaussian(0.1), seqgp.Linear(["height"], weights=1.0))
+    kernel = seqgp.Separable(seqgp.kernels.Matern12(1.0), seqgp.kernels.Matern12(1.0))
+    of_height = seqgp.Model(kernel, seqgp.likelihoods.Gaussian(0.1), seqgp.means.Linear(["height"], weights=1.0))
     said = about_latent(history, False, of_height)
     assert "no map of the model between them: covariates of its mean (height) are known at the locations alone." in said
     assert "report(…, model=…)" in about_latent(history, False, None)
-    assert "no map" not in about_latent(history, True, seqgp.Model(kernel, seqgp.Gaussian(0.1)))
+    assert "no map" not in about_latent(history, True, seqgp.Model(kernel, seqgp.likelihoods.Gaussian(0.1)))

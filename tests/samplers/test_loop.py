@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import seqgp
-from seqgp.models.errors import DataError
+from seqgp.base.errors import DataError
+from seqgp.base.info import ChainInfo
 from seqgp.runtime import stopping
-from seqgp.samplers.info import Info
 from seqgp.samplers.keys import FORECASTS
 from seqgp.samplers.loop import loop, steps
 
@@ -39,7 +39,7 @@ class Recorder:
         return self._after(key, state, snapshot)
 
     def _after(self, key, state, snapshot):
-        info = Info(snapshot.t, state.step + 1, 0.1, 0.0, {}, {}, {}, {}, 1, 0, {}, 0.0, ("its own",))
+        info = ChainInfo(snapshot.t, state.step + 1, 0.1, 0.0, 0, {}, ("its own",), {}, {}, {}, {}, 1, 0.0)
         return Seen(snapshot.t, state.step + 1, (*state.keys, words(key))), info
 
 

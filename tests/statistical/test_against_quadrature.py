@@ -16,10 +16,10 @@ def data():
 
 
 MODEL = small.model(
-    time=seqgp.Matern12(1.0),
-    space=seqgp.SquaredExponential(seqgp.ScaledSigmoid(0.1, 1)),
+    time=seqgp.kernels.Matern12(1.0),
+    space=seqgp.kernels.SquaredExponential(seqgp.ScaledSigmoid(0.1, 1)),
     scale=1.0,
-    likelihood=seqgp.Gaussian(seqgp.ScaledSigmoid(0.1, 0.8)),
+    likelihood=seqgp.likelihoods.Gaussian(seqgp.ScaledSigmoid(0.1, 0.8)),
 )
 
 

@@ -8,13 +8,13 @@ import pytest
 import seqgp
 import small
 from geweke import BOUND, largest_score
-from seqgp.full.stacked import stacked_problem
 from seqgp.mcmc.informed import InformedTuning, Surrogate
 from seqgp.mcmc.plain import PlainTuning
+from seqgp.mcmc.problem import target_of
 from seqgp.mcmc.student import Student
 from seqgp.mcmc.target import position_at
-from seqgp.sequential.carry import PaperCarry
-from seqgp.target.problem import target_of
+from seqgp.samplers.full.stacked import stacked_problem
+from seqgp.samplers.sequential.carry import PaperCarry
 
 SIZES = (2, 1)
 SITES = 2 * max(SIZES)  # the second snapshot is padded
@@ -69,7 +69,9 @@ def replicate(of, updates, key, transitions):
     return jnp.concatenate([(z - jnp.asarray(mean)) / sd, nu])
 
 
-@pytest.mark.parametrize("likelihood", [seqgp.Gaussian(seqgp.ScaledSigmoid(0.2, 0.9)), seqgp.Poisson()])
+@pytest.mark.parametrize(
+    "likelihood", [seqgp.likelihoods.Gaussian(seqgp.ScaledSigmoid(0.2, 0.9)), seqgp.likelihoods.Poisson()]
+)
 @pytest.mark.parametrize("updates", [seqgp.Plain(initial=(2, 1, 1)), seqgp.Informed()])
 def test_a_sweep_on_stacked_snapshots_leaves_the_posterior_invariant(likelihood, updates):
     of = small.model(scale=seqgp.ScaledSigmoid(0.3, 1.5), mean=seqgp.ScaledSigmoid(-1, 1), likelihood=likelihood)

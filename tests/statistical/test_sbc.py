@@ -16,11 +16,11 @@ def model(spread=1.5, likelihood=None):
         return seqgp.ScaledSigmoid(low, high, 0.0, spread)
 
     return small.model(
-        time=seqgp.SquaredExponential(sigmoid(0.1, 3)),
-        space=seqgp.SquaredExponential(dist.Gamma(3.0, 5.0)),
+        time=seqgp.kernels.SquaredExponential(sigmoid(0.1, 3)),
+        space=seqgp.kernels.SquaredExponential(dist.Gamma(3.0, 5.0)),
         scale=sigmoid(0.1, 2),
         mean=sigmoid(-1, 1),
-        likelihood=likelihood or seqgp.Gaussian(sigmoid(0.05, 1)),
+        likelihood=likelihood or seqgp.likelihoods.Gaussian(sigmoid(0.05, 1)),
         jitter=1e-6,
     )
 
@@ -29,7 +29,7 @@ def ranks(sampled, **settings):
     """Data from the model as it should be, draws from the one that is sampled."""
     sampler = seqgp.SequentialSampler(sampled, draws=99, chains=1, **settings)
     design = default_design(model(), n=5)
-    return seqgp.calibrate(model(), sampler, SIMULATIONS, key=jax.random.key(3), design=design)
+    return seqgp.calibrate(jax.random.key(3), model(), sampler, SIMULATIONS, design=design)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_variance_taken_for_a_standard_deviation_is_found_out():
         return dist.Normal(f, noise**2)
 
     noise = seqgp.ScaledSigmoid(0.05, 1)
-    likelihood = seqgp.Likelihood(mutant, pointwise=True, noise=noise)
+    likelihood = seqgp.likelihoods.Likelihood(mutant, pointwise=True, noise=noise)
     found = ranks(model(likelihood=likelihood), updates="plain", thin=8, warmup=100)
     assert found.corrected["noise"] < 1e-6
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from seqgp.models.errors import MissingExtra, extra
+from seqgp.base.errors import MissingExtra, extra
 
 
 def main(arguments: list[str] | None = None) -> None:

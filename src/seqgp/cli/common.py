@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from seqgp.base.errors import SeqgpError
 from seqgp.io.errors import DamagedError
-from seqgp.models.errors import SeqgpError
 
 if TYPE_CHECKING:  # `seqgp --help` waits for neither
     from rich.console import Console
@@ -127,7 +127,7 @@ def open_run(folder: Path) -> Store:
 
 def moment(store: Store | None, t: float) -> str:
     """A time of a run in words, with its date where the run's table has dates."""
-    from seqgp.io.moments import moment_text
+    from seqgp.io.timestamps import moment_text
 
     return moment_text(t, {} if store is None else store.manifest.section("data"))
 

@@ -67,9 +67,10 @@ def demo(
         text = text.replace(old, new)
     write_atomically(config, lambda file: file.write(text.encode()))
     configuration = resolved(config, read_configuration(config), seed)
+    snapshots = snapshots_from(table, configuration.data.columns())
     result = run(
-        configuration.build(),
-        snapshots_from(table, configuration.data.columns()),
+        configuration.build(snapshots[0]),
+        snapshots,
         key=jax.random.key(seed or 0),
         store=folder / "run",
         configuration=with_source(configuration.model_dump(mode="json"), config),

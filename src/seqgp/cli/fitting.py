@@ -9,19 +9,21 @@ from typing import Annotated, Any, NamedTuple
 import jax
 import typer
 
+from seqgp.base.errors import SeqgpError
+from seqgp.base.remarks import add_up, headline
 from seqgp.cli.common import GOES_ON, Debug, Json, Mistake, RunFolder, Seed, command, moment, open_run, show
-from seqgp.io.configuration import Configuration, read_configuration
-from seqgp.io.configured import check_table, configured_snapshots, resolved
+from seqgp.io.configuration import Configuration, ConfigurationError, read_configuration
+from seqgp.io.configured import check_configured, check_table, read_snapshots, resolved, stations_of
 from seqgp.io.errors import DamagedError
-from seqgp.io.left import leave_out
 from seqgp.io.manifest import REMEDY
 from seqgp.io.run import Run, run
 from seqgp.io.seen import Seen
+from seqgp.io.session import Session
+from seqgp.io.stations import Stations
 from seqgp.io.store import Store
 from seqgp.io.tables import Columns, Labelled, snapshots_from
 from seqgp.io.title import title_of, with_source
-from seqgp.samplers.protocol import Sampler
-from seqgp.samplers.remarks import add_up, headline
+from seqgp.io.unused_rows import leave_out
 
 
 @command(stopped=GOES_ON)
@@ -36,8 +38,12 @@ def fit(
     A run that was interrupted goes on where it was: give the same command again.
     """
     configuration = resolved(config, read_configuration(config), seed)
-    sampler = configuration.build()
-    snapshots = configured_snapshots(configuration, sampler)
+    snapshots = read_snapshots(configuration)
+    try:
+        sampler, why = configuration.choose(snapshots[0])
+    except SeqgpError as error:
+        raise ConfigurationError(f"{config}: [sampler]: {error}") from error
+    check_configured(configuration, sampler, snapshots)
     result = run(
         sampler,
         snapshots,
@@ -46,7 +52,7 @@ def fit(
         store=configuration.run.folder,
         configuration=with_source(configuration.model_dump(mode="json"), config),
     )
-    report_run(result, json, whole=True)
+    report_run(result._replace(why=why), json, whole=True)
 
 
 @command(stopped=GOES_ON)
@@ -90,13 +96,16 @@ class Continued(NamedTuple):
 
     store: Store
     configuration: Configuration
-    sampler: Sampler
+    session: Session
+    stations: Stations
 
     @classmethod
     def of(cls, store: Store) -> Continued:
         """What its configuration says, read and built once."""
         configuration = configuration_of(store)
-        return cls(store, configuration, configuration.build())
+        sampler = configuration.build(next(iter(store)).snapshot)  # as when the run began
+        session = Session(sampler, store, configuration.run.keep)
+        return cls(store, configuration, session, stations_of(configuration, sampler, store))
 
     def columns(self) -> Columns:
         """Those of the run's tables; times are dates if, and only if, those of its first table were."""
@@ -105,14 +114,16 @@ class Continued(NamedTuple):
 
     def check(self, table: Path, snapshots: list[Labelled]) -> None:
         """Raise unless the run can go on with what a table holds."""
-        check_table(table, self.sampler, snapshots, self.store.latest())
+        check_table(table, self.session.sampler, snapshots, self.session.state)
+        self.stations.check(table, snapshots)
 
     def extend(self, snapshots: list[Labelled]) -> Run:
         """Sample after each of some later snapshots."""
         manifest = self.store.manifest
         section = manifest.section("run") | {"title": title_of(self.store)}
         told = {**(manifest.configuration or {}), "run": section}
-        return run(self.sampler, snapshots, keep=self.configuration.run.keep, store=self.store, configuration=told)
+        after = self.session.extend(snapshots, configuration=told)
+        return Run(*after, self.session.sampler.model, self.store)
 
 
 def sort_out(seen: Seen, file: Path, snapshots: list[Labelled]) -> tuple[list[Labelled], list[str]]:
@@ -128,7 +139,7 @@ def sort_out(seen: Seen, file: Path, snapshots: list[Labelled]) -> tuple[list[La
 
 
 def _new_ones(continued: Continued, table: Path, skip_seen: bool, revise: bool) -> list[Labelled]:
-    snapshots, seen = snapshots_from(table, continued.columns()), Seen(continued.store)
+    snapshots, seen = snapshots_from(table, continued.columns()), continued.session.seen
     new, refused = sort_out(seen, table, snapshots)
     if len(new) < len(snapshots) and not skip_seen:
         raise Mistake(
@@ -146,30 +157,38 @@ def _new_ones(continued: Continued, table: Path, skip_seen: bool, revise: bool) 
     return new
 
 
-def report_run(result: Run, as_json: bool, whole: bool = False, added: int | None = None) -> None:
+def report_run(
+    result: Run, as_json: bool, whole: bool = False, added: int | None = None, steps: int | None = None
+) -> None:
     """What was sampled, with one line about the last step, or (``whole``) the remarks on all steps added up.
 
-    ``added`` is how many times were new.
+    ``added`` is how many times were new, ``steps`` how many the run has, where that is known.
     """
     info, store = result.infos[-1], result.store
-    steps = 0 if store is None else len(store)
+    if steps is None:
+        steps = 0 if store is None else len(store)
     summed = [total.among(len(result.infos)) for total in add_up(step.warnings for step in result.infos)]
-    said = {
-        "run": None if store is None else str(store.path),
-        "steps": steps,
-        "t": result.state.t,
-        "draws": result.state.draws,
-        "min_ess": info.min_ess,
-        "max_rhat": info.max_rhat,
-        "effective": info.effective,
-        "log_evidence": info.log_evidence,
-        "warnings": list(info.warnings),
-        "warnings_of_all_steps": summed,
-    } | ({} if added is None else {"added": added})
+    said = (
+        {
+            "run": None if store is None else str(store.path),
+            "steps": steps,
+            "t": result.state.t,
+            "draws": result.state.draws,
+            "min_ess": info.min_ess,
+            "max_rhat": getattr(info, "max_rhat", None),
+            "log_evidence": getattr(info, "log_evidence", None),
+            "warnings": list(info.warnings),
+            "warnings_of_all_steps": summed,
+        }
+        | ({} if added is None else {"added": added})
+        | ({"why": result.why} if result.why else {})
+    )
 
     def text(out: Any) -> None:
         if added == 0:
             out.print("nothing new was added", markup=False)
+        if result.why:
+            out.print(f"sampler: {result.why}", markup=False)
         out.print(
             f"{said['run']}: {steps} steps, the last at {moment(store, result.state.t)}: {result.state.draws} draws, "
             f"{info.health}",

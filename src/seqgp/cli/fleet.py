@@ -14,13 +14,15 @@ from rich.table import Column, Table
 from rich.text import Text
 from typer.core import TyperGroup
 
+from seqgp.base.errors import extra
 from seqgp.cli.common import GOES_ON, MISTAKE, Debug, Json, Mistake, check_target, command, show, shown
 from seqgp.cli.lazy import STYLE
 from seqgp.fleets.cluster import local_cluster
-from seqgp.fleets.outcome import Outcome, statuses
+from seqgp.fleets.outcome import Outcome
 from seqgp.fleets.run import fleet as run_fleet
+from seqgp.fleets.status import statuses
+from seqgp.fleets.stream import PAGE
 from seqgp.fleets.template import read_fleet
-from seqgp.models.errors import extra
 
 SHOWN = 20  # rows for people; --json has all
 
@@ -56,6 +58,9 @@ def run(
         int | None, typer.Option("--workers", min=1, max=1024, help="Processes of this machine; one stream each.")
     ] = None,
     patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for a stream that is in use.")] = 120.0,
+    timeout: Annotated[
+        float | None, typer.Option(min=0.001, help="Seconds that a stream may go without a new step; no limit.")
+    ] = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -65,7 +70,8 @@ def run(
     """
     section, folder, streams = read_fleet(config)
     with _client(scheduler, workers) as client:
-        found = run_fleet(streams, folder, client, section.seed, section.keep, patience=patience)
+        limit = section.timeout if timeout is None else timeout
+        found = run_fleet(streams, folder, client, section.seed, section.keep, patience=patience, timeout=limit)
     rows = [outcome.row() for outcome in found.rows]
     said = {"runs": folder, "streams": rows, "failed": len(found.failed)}
     worst = sorted(found.rows, key=lambda row: (row.error is None, -row.warnings))
@@ -107,16 +113,20 @@ def report(
     debug: Debug = False,
 ) -> None:
     """Write a page about a fleet: a row per stream, the worst first, with links to the reports of streams."""
-    from seqgp.report.fleet import fleet_page, stream_report
+    from seqgp.report.fleet import fleet_page, stream_reports
 
     found = statuses(folder)
-    page = folder / "report.html" if output is None else output
-    if output is not None:
-        check_target(page, force=True)
-    for one in [one for one in found if one.outcome.steps][:reports]:
-        stream_report(folder, one.outcome.stream)
+    page = folder / PAGE if output is None else output
+    check_target(page, force=True)
+    without = stream_reports(folder, found, reports)
     fleet_page(folder, found, page)
-    show({"written": page}, json, lambda out: out.print(f"wrote {shown(page)}", markup=False))
+
+    def text(out: Any) -> None:
+        for name, why in without.items():
+            out.print(shown(f"no report of {name}: {why}"), markup=False)
+        out.print(f"wrote {shown(page)}", markup=False)
+
+    show({"written": page, "without_report": without}, json, text)
 
 
 @contextlib.contextmanager

@@ -31,6 +31,7 @@ COMMANDS = {  # where each is, and the first line of its docstring
         "Write a run for other tools: NetCDF or Zarr (ArviZ, xarray), or one flat table of the latent, Parquet or CSV.",
     ),
     "check": ("reading", "Read every file of a run, and name those that are broken."),
+    "support": ("support", "Collect versions, model and last step of a run, for a report that something is wrong."),
     "report": ("reading", "Write one self-contained HTML page about a run."),
     "fleet": ("fleet", "Run many streams from one configuration: `seqgp fleet fleet.toml`."),
     "localvol": (

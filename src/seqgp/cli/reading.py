@@ -11,6 +11,8 @@ from rich.box import SIMPLE
 from rich.table import Column, Table
 from rich.text import Text
 
+from seqgp.base.info import ChainInfo
+from seqgp.base.remarks import add_up
 from seqgp.cli.common import (
     DAMAGED,
     Debug,
@@ -32,12 +34,11 @@ from seqgp.io.configuration import DataSection
 from seqgp.io.dates import time_from
 from seqgp.io.export import EXPORTS, export_run, write_table
 from seqgp.io.files import write_atomically
-from seqgp.io.left import left_out
 from seqgp.io.store import Store
 from seqgp.io.summary import STATISTICS, flat_parameters
 from seqgp.io.tables import points_from
+from seqgp.io.unused_rows import left_out
 from seqgp.samplers.keys import stream
-from seqgp.samplers.remarks import add_up
 
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")]
 TABLES = (".csv", ".parquet")
@@ -134,7 +135,7 @@ def summary(folder: RunFolder, json: Json = False, debug: Debug = False) -> None
         "last": last.t,
         "parameters": parameters,
         "ess": info.ess,
-        "rhat": info.rhat,
+        "rhat": getattr(info, "rhat", None),
         "settings": info.settings,
         "warnings": list(info.warnings),
         "warnings_of_all_steps": [total.among(len(steps)) for total in add_up(step.info.warnings for step in steps)],
@@ -227,7 +228,7 @@ def _statistics(draws: Any) -> list[np.ndarray]:
 def _show_summary(out: Any, said: dict[str, Any], info: Any, times: str) -> None:
     out.print(f"{said['run']}: {said['steps']} steps ({said['whole']} whole), {times}", markup=False)
     columns = ("mean", "sd", "2.5%", "97.5%")
-    chains = ("ESS", "R-hat") if info.ess else ()  # a cloud of particles has neither
+    chains = ("ESS", "R-hat") if isinstance(info, ChainInfo) else ()
     table = Table(Column("parameter", no_wrap=True), *columns, *chains, box=SIMPLE)
     for name, values in said["parameters"].items():
         numbers = [f"{values[statistic]:.4g}" for statistic in columns]

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import math
+import os
+import signal
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
 
+from seqgp.base.errors import SeqgpError
 from seqgp.cli.common import GOES_ON, Debug, Json, Mistake, RunFolder, command, console, moment, open_run, show, shown
 from seqgp.cli.fitting import Continued, report_run, sort_out
-from seqgp.io.errors import DamagedError, PassingError
+from seqgp.io.errors import DamagedError, StoreError, TableError
 from seqgp.io.inbox import Arrival, Inbox
-from seqgp.io.left import leave_out, left_out, used
-from seqgp.io.seen import Seen, same_data
+from seqgp.io.run import Run
+from seqgp.io.seen import same_data
 from seqgp.io.tables import Labelled, snapshots_from
-from seqgp.models.errors import SeqgpError
+from seqgp.io.unused_rows import leave_out, used
 from seqgp.runtime import stopping
 
 
@@ -29,26 +34,28 @@ def watch(
 ) -> None:
     """Take new tables as they arrive in a folder, until stopped by a signal (Ctrl-C, or SIGTERM).
 
-    A file is taken when it is whole: when neither its size nor its time has changed between two looks. Of several, the
-    one with the earliest time is taken first. What cannot be used (late times, other values for a time that was seen,
-    no table at all) is named, and kept in a list that `seqgp summary` shows. Where the run is in use or the disk is
-    full, the file is tried again.
+    A file is taken when it is whole: when neither its size nor its time has changed between two looks. Files are taken
+    in the order of the times inside them: one that has to wait, because the run is in use, the disk is full or the file
+    is still being written, holds up all later ones. What cannot be used (late times, other values for a time that was
+    seen, no table at all) is named, and kept in a list that `seqgp summary` shows; it is tried again when the file or
+    its permissions change, and when `watch` is started again.
     """
     store = open_run(folder)
     if not inbox.is_dir():
         raise Mistake(f"{inbox}: not a folder; give the one where new tables arrive")
-    watching = _Watch(Continued.of(store), Inbox(inbox, {note.file: note.mark for note in left_out(folder)}), json)
+    watching = _Watch(Continued.of(store), Inbox(Path(os.path.realpath(inbox))), json)
     try:
         while True:
             watching.look(interval)
             stopping.pause(interval)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         last = store.latest()
         show(
             {"stopped": True, "steps": len(store), "t": last.t},
             json,
             lambda out: out.print(f"stopped; the run is whole up to step {last.number}, {moment(store, last.t)}"),
         )
+        raise typer.Exit(128 + getattr(error, "number", signal.SIGINT)) from None
 
 
 class _New(NamedTuple):
@@ -63,49 +70,82 @@ class _Watch:
 
     def __init__(self, continued: Continued, inbox: Inbox, as_json: bool):
         self.continued, self.inbox, self.as_json = continued, inbox, as_json
-        self._missing = False
+        self._waiting: set[Path] = set()  # what was said to wait, once for each
+        self._unnoted: dict[Path, str] = {}  # what the list of files that were not used still lacks
 
     def look(self, pause: float) -> None:
         """Take what has arrived whole since the last look."""
+        for path, text in list(self._unnoted.items()):
+            self._note(path, text)
         try:
-            arrivals = self.inbox.look()
-        except OSError as error:
-            if not self._missing:  # a share that is away for a while: named once
-                self._say(self.inbox.folder, f"{self.inbox.folder}: {error.strerror}; trying again", "waiting")
-            self._missing = True
+            found = self.inbox.look()
+        except OSError as error:  # a share that is away for a while
+            self._wait(self.inbox.folder, f"{self.inbox.folder}: {error.strerror}")
             return
-        self._missing = False
-        if arrivals:
-            self._take(arrivals, pause)
+        self._waiting.discard(self.inbox.folder)
+        if not found.whole:
+            return
+        try:
+            new, reasons = self._read(found.whole)
+            ordered = self._in_order(new, reasons)
+            first = self._first_to_come(found.coming) if ordered else math.inf
+        except DamagedError:
+            raise
+        except (StoreError, OSError) as error:  # the run cannot be read for a while
+            self._wait(self.continued.store.path, str(error))
+            self.inbox.hold(pause)
+            return
+        self._waiting.discard(self.continued.store.path)
+        waiting, held = self._add(ordered, first, reasons)
+        self.inbox.hold(pause) if held else self.inbox.release()
+        for arrival in found.whole:
+            self._conclude(arrival, waiting.get(arrival.path), reasons.get(arrival.path))
 
-    def _take(self, arrivals: list[Arrival], pause: float) -> None:
-        new, reasons = self._read(arrivals)
-        new = self._in_order(new, reasons)
+    def _add(self, ordered: list[_New], first: float, reasons: dict[Path, list[str]]) -> tuple[dict[Path, str], bool]:
+        """Sample after each snapshot before a time; which files wait, and whether the run is why."""
         waiting: dict[Path, str] = {}
-        for path, group in itertools.groupby(new, key=lambda one: one.arrival.path):
+        held = False
+        for path, group in itertools.groupby(ordered, key=lambda one: one.arrival.path):
             stopping.check()
-            if waiting:  # what is later must not overtake what waits
-                waiting[path] = "it comes after one that waits"
-                continue
+            ready = list(group) if not waiting else []  # what is later must not overtake what waits
+            before = [one.snapshot for one in ready if one.snapshot.t < first]
+            if len(before) < len(ready) or not ready:
+                why = "it comes after one that waits" if waiting else "an earlier file is not whole yet"
+                waiting.setdefault(path, why)
             try:
-                result = self.continued.extend([one.snapshot for one in group])
+                result = self.continued.extend(before) if before else None
             except DamagedError:
                 raise
-            except PassingError as error:
-                waiting[path] = str(error)
+            except (StoreError, OSError) as error:  # of the run, not of the file: in use, on a full disk, out of reach
+                waiting[path], held = str(error), True
                 continue
             except SeqgpError as error:
                 reasons.setdefault(path, []).append(str(error))
                 continue
+            if result is not None:
+                self._report(path, result._replace(infos=result.infos[-len(before) :]))
+        return waiting, held
+
+    def _first_to_come(self, coming: list[Path]) -> float:
+        """The earliest new time in files that are on their way; one that cannot be read yet may hold any."""
+        first, last = math.inf, self.continued.session.seen.last
+        for path in coming:
+            try:
+                times = [snapshot.t for snapshot in snapshots_from(path, self.continued.columns())]
+            except TableError:
+                return -math.inf
+            first = min([first, *(t for t in times if t > last)])
+        return first
+
+    def _report(self, path: Path, result: Run) -> None:
+        with _unread():
             if not self.as_json:
                 console().print(f"{shown(path.name)}:", markup=False)
-            report_run(result, self.as_json)
-        for arrival in arrivals:
-            self._conclude(arrival, waiting.get(arrival.path), reasons.get(arrival.path), pause)
+            report_run(result, self.as_json, steps=len(self.continued.session.seen))
 
     def _read(self, arrivals: list[Arrival]) -> tuple[list[_New], dict[Path, list[str]]]:
         """The new snapshots of all files, and what is wrong with the rest."""
-        seen, reasons, new = Seen(self.continued.store), {}, []
+        seen, reasons, new = self.continued.session.seen, {}, []
         for arrival in arrivals:
             stopping.check()
             path = arrival.path
@@ -114,6 +154,8 @@ class _Watch:
                     raise Mistake(f"{path}: {arrival.wrong}")
                 later, refused = sort_out(seen, path, snapshots_from(path, self.continued.columns()))
                 self.continued.check(path, later)
+            except StoreError:
+                raise
             except SeqgpError as error:
                 reasons[path] = [str(error)]
                 continue
@@ -136,20 +178,49 @@ class _Watch:
                 reasons.setdefault(path, []).append(text)
         return ordered
 
-    def _conclude(self, arrival: Arrival, waiting: str | None, reasons: list[str] | None, pause: float) -> None:
+    def _conclude(self, arrival: Arrival, waiting: str | None, reasons: list[str] | None) -> None:
         path = arrival.path
         if waiting is not None:
-            if self.inbox.again(arrival, pause):
-                self._say(path, f"{path.name}: {waiting}; trying again", "waiting")
+            self._wait(path, f"{path.name}: {waiting}")
             return
+        self._waiting.discard(path)
         if reasons is None:
+            self._unnoted.pop(path, None)
             used(self.continued.store.path, path)
         else:
             text = "; ".join(" ".join(reason.split()) for reason in reasons)
             self._say(path, text, "left alone")
-            leave_out(self.continued.store.path, path, shown(text), arrival.mark)
+            self._note(path, shown(text))
         self.inbox.done(arrival)
+
+    def _note(self, path: Path, text: str) -> None:
+        """Put a file on the list of those that were not used; now, or once that can be written."""
+        try:
+            leave_out(self.continued.store.path, path, text)
+        except (SeqgpError, OSError) as error:
+            if path not in self._unnoted:
+                self._say(path, f"{path.name}: cannot be put on the list of unused files yet ({error})", "waiting")
+            self._unnoted[path] = text
+        else:
+            self._unnoted.pop(path, None)
+
+    def _wait(self, path: Path, why: str) -> None:
+        if path not in self._waiting:
+            self._waiting.add(path)
+            self._say(path, f"{why}; trying again", "waiting")
 
     def _say(self, path: Path, text: str, what: str) -> None:
         said = {"file": path, ("error" if what == "left alone" else what.replace(" ", "_")): text}
-        show(said, self.as_json, lambda out: out.print(f"{what}: {shown(text)}", markup=False))
+        with _unread():
+            show(said, self.as_json, lambda out: out.print(f"{what}: {shown(text)}", markup=False))
+
+
+@contextlib.contextmanager
+def _unread():
+    """What is said may go to a file on a disk that is full: that alone is no reason to stop."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError:
+        pass

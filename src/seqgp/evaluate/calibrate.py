@@ -16,21 +16,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key
 
+from seqgp.base.errors import ModelError, SamplerError
+from seqgp.base.snapshot import Snapshot
+from seqgp.base.validation import positive, require_x64
 from seqgp.evaluate.simulate import Simulation, check_sampling, default_design, simulate
 from seqgp.evaluate.uniformity import RANKS, chi_square, holm, plot_ranks
-from seqgp.full.stacked import check_snapshots
-from seqgp.latents.operators import root_with_jitter
-from seqgp.latents.sites import Observe
+from seqgp.fields.operators import root_with_jitter
+from seqgp.fields.sites import Observe
 from seqgp.linalg.factor import solve_lower
 from seqgp.mcmc.gaussian import log_normal_density
-from seqgp.models.errors import ModelError, SamplerError
-from seqgp.models.means import covariate_effect
-from seqgp.models.model import Model
-from seqgp.models.snapshot import Snapshot
+from seqgp.mcmc.observed import observed_from
+from seqgp.means.base import covariate_effect
+from seqgp.model import Model
 from seqgp.runtime.engine import compiled, in_threads
-from seqgp.samplers.checks import positive, require_x64
-from seqgp.samplers.protocol import BatchSampler, Sampler
-from seqgp.target.observed import observed_from
+from seqgp.samplers.base import BatchSampler, Sampler
+from seqgp.samplers.full.stacked import check_snapshots
 
 DRAWS = RANKS - 1
 FEWEST = 20
@@ -70,11 +70,11 @@ class Calibration(NamedTuple):
 
 
 def calibrate(
+    key: Key[Array, ""],
     model: Model,
     sampler: Sampler | BatchSampler,
     simulations: int = 500,
     *,
-    key: Key[Array, ""],
     design: Snapshot | Sequence[Snapshot] | None = None,
     latents: int = 3,
     progress: Callable[[float], None] | None = None,
@@ -85,11 +85,11 @@ def calibrate(
     generously. Simulations run in parallel: one chain each is best.
 
     Args:
+        key: a random key.
         model: what to simulate from; the sampler's own model, unless a mistake is to be found out.
         sampler: :class:`seqgp.SequentialSampler`, :class:`seqgp.FullSampler` or
             :class:`seqgp.reference.CollapsedSampler`, with 99 draws or more.
         simulations: how many.
-        key: a random key.
         design: snapshots whose ``t``, ``x``, ``context`` and missing values are used; with several, a sequential
             sampler makes a step for each, and is tested at the last. By default, ten inputs at one time.
         latents: how many values of the latent are tested.

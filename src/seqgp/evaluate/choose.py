@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from seqgp.models.errors import ModelError
-from seqgp.models.model import Model
-from seqgp.models.snapshot import Snapshot
-from seqgp.online.sampler import OnlineSampler
-from seqgp.samplers.protocol import Sampler
-from seqgp.sequential.sampler import SequentialSampler
+from seqgp.base.errors import ModelError
+from seqgp.base.snapshot import Snapshot
+from seqgp.model import Model
+from seqgp.samplers.base import Sampler
+from seqgp.samplers.online.sampler import OnlineSampler
+from seqgp.samplers.sequential.sampler import SequentialSampler
 
-MOST = 20  # parameters of a cloud: beyond, a few hundred points fill no space
+MAX_PARAMETERS = 20  # parameters of particles: beyond, a few hundred points fill no space
 
 
 class Choice(NamedTuple):
@@ -35,9 +35,9 @@ def best_sampler(model: Model, snapshot: Snapshot | None = None, **settings: Any
         sampler.check_likelihood(snapshot)
     except ModelError as error:
         return Choice(SequentialSampler(model, **settings), f"the sequential sampler, because {error}")
-    count = len(sampler.system.in_cloud)
-    if count > MOST:
-        why = f"{count} parameters are more than a cloud can fill ({MOST})"
+    count = len(sampler.system.in_particles)
+    if count > MAX_PARAMETERS:
+        why = f"{count} parameters are more than particles can fill ({MAX_PARAMETERS})"
         return Choice(SequentialSampler(model, **settings), f"the sequential sampler, because {why}")
     data = "pointwise" if model.likelihood.pointwise else "of a likelihood that can be differentiated"
     return Choice(sampler, f"the online sampler: the model is a linear system in time, and its data are {data}")

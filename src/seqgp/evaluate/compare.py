@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seqgp.models.errors import DataError
+from seqgp.base.errors import DataError
 
 
 class Candidate(NamedTuple):
@@ -60,9 +60,8 @@ class Comparison(NamedTuple):
 def compare(runs: Mapping[str, Any]) -> Comparison:
     """Compare models by runs over the same data.
 
-    The evidence of a model is what it gave the data before seeing them, parameters and latent integrated out; it is
-    there for runs of the online sampler. Forecasts (``run(…, forecast=True)``) are scored step by step, and compared
-    over the steps that all runs have forecast.
+    The evidence is the marginal density of the data, with parameters and latent function integrated out. Runs of the
+    online sampler have it. Forecasts (``run(…, forecast=True)``) are compared over the steps that all runs forecast.
 
     Args:
         runs: a run for each name, over the same snapshots.
@@ -78,8 +77,8 @@ def compare(runs: Mapping[str, Any]) -> Comparison:
         said = ", ".join(f"{name} at t = {info.t:g}" for name, info in last.items())
         raise DataError(f"compare: the runs end at different times ({said}); run all of them over the same snapshots")
     shared = set.intersection(*({t for t, info in found.items() if info.scores} for found in infos.values()))
-    evidence = {name: _number(info.log_evidence) for name, info in last.items()}
-    variance = {name: _number(info.log_evidence_se) ** 2 for name, info in last.items()}
+    evidence = {name: _number(getattr(info, "log_evidence", None)) for name, info in last.items()}
+    variance = {name: _number(getattr(info, "log_evidence_se", None)) ** 2 for name, info in last.items()}
     scores = {name: _mean_scores([infos[name][t].scores for t in sorted(shared)]) for name in runs}
     known = all(np.isfinite(value) for value in evidence.values())
     order = sorted(runs, key=lambda name: -(evidence[name] if known else scores[name][1]))

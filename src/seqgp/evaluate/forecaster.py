@@ -10,13 +10,13 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
+from seqgp.base.errors import SeqgpError
+from seqgp.base.snapshot import Snapshot
 from seqgp.evaluate.predict import predict
 from seqgp.evaluate.prequential import drift_alarm, prequential
-from seqgp.latents.sites import pad_rows, padded_size
-from seqgp.models.errors import SeqgpError
-from seqgp.models.model import Model
-from seqgp.models.snapshot import Snapshot
-from seqgp.samplers.protocol import State
+from seqgp.fields.sites import pad_rows, padded_size
+from seqgp.model import Model
+from seqgp.samplers.base import State
 
 DRAWS = 200  # predicted; scores of one snapshot need no more
 MEMORY = 20  # steps that the drift alarm looks back

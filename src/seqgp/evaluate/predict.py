@@ -11,22 +11,24 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Float, Key
 
+from seqgp.base.errors import DataError, ModelError, SamplerError
+from seqgp.base.snapshot import as_context, as_floats, as_inputs
+from seqgp.base.validation import require_x64
 from seqgp.evaluate import scores
+from seqgp.kernels.spatial import check_globe
+from seqgp.likelihoods.base import fill_missing
 from seqgp.linalg.types import Array
-from seqgp.models.errors import DataError, ModelError, SamplerError
-from seqgp.models.likelihoods import fill_missing
-from seqgp.models.model import Model
-from seqgp.models.snapshot import as_context, as_floats, as_inputs
+from seqgp.model import Model
 from seqgp.runtime.engine import compiled
-from seqgp.samplers.checks import check_key, check_state, require_x64
-from seqgp.samplers.protocol import Predictive, State
+from seqgp.samplers.base import Predictive, State
+from seqgp.samplers.validation import check_key, check_state
 
 
 class Prediction(eqx.Module):
-    """Draws of the latent and of new data at new inputs, and their scores.
+    """Draws of the latent function and of new data at new inputs, and their scores.
 
     Attributes:
-        f: the level ``f + mean``, ``(draws, n)``.
+        f: the latent function with its mean, ``(draws, n)``.
         y: new data, ``(draws, *shape of y)``.
         t: the time predicted.
         x: the inputs, ``(n, D)``.
@@ -123,7 +125,7 @@ def _log_densities(model: Model, context: Any, level, parameters, y):
 def predict(
     key: Key[Array, ""], model: Model, state: State, x_new: Any, t: float | None = None, context: Any = None
 ) -> Prediction:
-    """Draws of the latent and of new data at ``x_new``.
+    """Draw the latent function and new data at ``x_new``.
 
     Args:
         key: a random key.
@@ -144,6 +146,7 @@ def predict(
     time = float(time)
     _check_inputs(x, time, state)
     model.kernel.check_inputs(x)
+    check_globe(model.kernel, x)
     context = as_context(context)
     if model.likelihood.pointwise:
         model.likelihood.check_context(np.ones(len(x), bool), context)

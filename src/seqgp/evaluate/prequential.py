@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import smirnov
 
+from seqgp.base.errors import DataError
 from seqgp.evaluate import scores
-from seqgp.models.errors import DataError
 
 STATISTICS = ("location", "spread")
 
@@ -23,7 +23,7 @@ STATISTICS = ("location", "spread")
 def prequential(
     draws: Float[np.ndarray, " draws *data"], y: Float[np.ndarray, "*data"], log_score: float | None = None
 ) -> dict[str, float]:
-    """The scores of a snapshot that was predicted: plain numbers, for ``Info.scores``.
+    """The scores of a predicted snapshot, as plain numbers for ``info.scores``.
 
     Args:
         draws: predicted data, joint over the elements of a snapshot (``Prediction.y``).

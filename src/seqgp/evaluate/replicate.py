@@ -13,11 +13,11 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from seqgp.models.errors import SamplerError
-from seqgp.models.snapshot import Snapshot
-from seqgp.samplers.checks import positive
+from seqgp.base.errors import SamplerError
+from seqgp.base.snapshot import Snapshot
+from seqgp.base.validation import positive
+from seqgp.samplers.base import Sampler
 from seqgp.samplers.loop import steps
-from seqgp.samplers.protocol import Sampler
 
 
 class Replicates(NamedTuple):
@@ -58,20 +58,20 @@ def _effective(mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
 
 
 def replicate(
+    key: Key[Array, ""],
     sampler: Sampler,
     snapshots: Sequence[Snapshot],
     replicates: int = 8,
     *,
-    key: Key[Array, ""],
     progress: Callable[[float], None] | None = None,
 ) -> Replicates:
-    """Run a sequence several times, and measure how much its results differ.
+    """Run a sequence several times, and estimate the Monte Carlo error of one run.
 
     Args:
+        key: a random key.
         sampler: the sampler.
         snapshots: the data, in the order of time.
         replicates: how many independent runs; the error is known to about ``1 / sqrt(2 (replicates − 1))``.
-        key: a random key.
         progress: called with the share that is done.
     """
     if positive("replicates", replicates) < 2:

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from scipy.special import logsumexp
 from scoringrules import crps_ensemble
 
-from seqgp.models.errors import DataError
+from seqgp.base.errors import DataError
 
 
 def log_mean_exp(values: Float[np.ndarray, " draws *n"]) -> Float[np.ndarray, "*n"]:

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from seqgp.latents.operators import root_with_jitter
-from seqgp.models.errors import DataError, ModelError
-from seqgp.models.model import Model
-from seqgp.models.snapshot import Snapshot
+from seqgp.base.errors import DataError, ModelError
+from seqgp.base.snapshot import Snapshot
+from seqgp.fields.operators import root_with_jitter
+from seqgp.model import Model
 from seqgp.runtime.engine import compiled
 
 
@@ -47,7 +47,7 @@ def _takes(model: Model, dimension: int) -> bool:
 
 
 def simulate(key: Key[Array, ""], model: Model, design: Sequence[Snapshot] | Snapshot) -> Simulation:
-    """Draw ``z``, the latent at all times and the data.
+    """Draw ``z``, the latent function at all times, and the data.
 
     Args:
         key: a random key.

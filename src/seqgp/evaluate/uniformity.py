@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from seqgp.models.errors import extra
+from seqgp.base.errors import extra
 
 RANKS = 100  # 0, …, 99
 MOST_BINS = 20

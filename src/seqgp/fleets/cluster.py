@@ -11,11 +11,11 @@ from collections import OrderedDict, deque
 from pathlib import Path
 from typing import Any
 
+from seqgp.base.errors import SamplerError, extra, one_line
 from seqgp.fleets.outcome import Outcome, write_note
 from seqgp.fleets.stream import Stream
 from seqgp.fleets.work import Orders, stopped, work
 from seqgp.io.errors import StoreError
-from seqgp.models.errors import SamplerError, extra, one_line
 from seqgp.runtime import stopping
 from seqgp.runtime.cache import CacheError, cache
 from seqgp.runtime.precision import enable_x64
@@ -171,7 +171,7 @@ def work_packed(name: str, sampler: bytes, rest: bytes, orders: Orders, topic: s
     try:
         kind, fields = cloudpickle.loads(rest)
         stream = kind(sampler=_SAMPLERS.get(sampler), **fields)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         text = f"{type(error).__name__}: {one_line(error)}; a worker needs the packages and modules of the client"
         return Outcome(name, error=text, step=1, trace=traceback.format_exc())
     worker = get_worker()
@@ -179,6 +179,11 @@ def work_packed(name: str, sampler: bytes, rest: bytes, orders: Orders, topic: s
         return work(stream, orders, _Sign(worker, topic, name))._replace(worker=worker.address)
     except stopping.Stopped:
         return Outcome(name, error="stopped, because nobody waits for it; every finished step is kept")
+    except KeyboardInterrupt as error:  # no signal reaches this thread: the stream itself raised it
+        outcome = stopped(Path(orders.store), name, f"KeyboardInterrupt: {one_line(error)}")
+        with contextlib.suppress(StoreError):  # the table has it
+            write_note(Path(orders.store), outcome)
+        return outcome._replace(worker=worker.address)
 
 
 class _Sign:

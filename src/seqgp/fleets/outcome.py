@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,14 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from filelock import FileLock
 
+from seqgp.base.info import Info
+from seqgp.base.remarks import add_up
 from seqgp.io.errors import StoreError
 from seqgp.io.files import read_own, write_json
-from seqgp.io.layout import step_files
-from seqgp.io.lock import shows_life
+from seqgp.io.layout import STEPS, own_folder, step_number
 from seqgp.io.store import Store
-from seqgp.models.errors import SeqgpError
-from seqgp.samplers.info import Info
-from seqgp.samplers.remarks import add_up
 
 NOTES, NAMES = ".fleet", ".names.json"
 POINTS = 60  # of the curve that is kept of a stream's scores
@@ -29,24 +29,25 @@ SHOWN = (
 
 
 class Outcome(NamedTuple):
-    """What became of a stream.
+    """The outcome of one stream.
 
     Attributes:
         stream: its name.
-        steps: how many its run has.
-        added: … of them in this call.
+        steps: the number of steps of its run.
+        added: the steps that this call added.
         t: the last time.
         crps: mean over the steps, of forecasts one step ahead; likewise ``log_score`` and ``coverage_95``, the share of
             data inside their 95 % interval.
-        log_evidence: of all data, where the sampler has it.
-        warnings: how many steps were remarked upon.
-        remark: what was remarked upon most often.
+        log_evidence: of all data, if the sampler has it.
+        warnings: the number of steps with a warning.
+        remark: the most frequent warning.
         seconds: of this call; ``sampling`` of them in steps, and ``compiling``.
-        worker: where it was run.
+        worker: where it ran.
         error: what went wrong, in a line; ``step`` is the number of the step that failed.
-        passing: whether the error may be over in a moment.
+        passing: whether the error may be temporary.
         trace: where an error came from that is not seqgp's own.
         curve: the CRPS over time.
+        files: what tells the files of its run from those of a run that was changed since (:func:`files_of`).
     """
 
     stream: str
@@ -68,6 +69,7 @@ class Outcome(NamedTuple):
     passing: bool = False
     trace: str = ""
     curve: tuple[float, ...] = ()
+    files: str = ""
 
     def row(self) -> dict[str, Any]:
         """What the table shows."""
@@ -88,7 +90,7 @@ def of_infos(name: str, steps: int, infos: Sequence[Info]) -> Outcome:
         crps=_mean(crps),
         log_score=_mean(_scores(infos, "log_score")),
         coverage_95=_mean(_scores(infos, "coverage_95")),
-        log_evidence=_finite(infos[-1].log_evidence),
+        log_evidence=_finite(getattr(infos[-1], "log_evidence", None)),
         warnings=sum(bool(info.warnings) for info in infos),
         remark=totals[0].among(len(infos)) if totals else "",
         curve=tuple(crps[i] for i in index),
@@ -104,71 +106,40 @@ def _mean(values: list[float]) -> float | None:
     return float(np.mean(values)) if values else None
 
 
+def files_of(run: Path) -> tuple[int, str]:
+    """How many steps a run has, and what tells its files from others: their names, sizes and times; none is opened."""
+    found = []
+    try:
+        with os.scandir(own_folder(run, STEPS)) as entries:
+            for entry in entries:
+                if step_number(Path(entry.name)) is not None:
+                    status = entry.stat(follow_symlinks=False)
+                    found.append((entry.name, status.st_size, status.st_mtime_ns))
+    except (FileNotFoundError, NotADirectoryError):
+        return 0, ""
+    return len(found), hashlib.sha256(repr(sorted(found)).encode()).hexdigest()[:16] if found else ""
+
+
 def read_run(folder: Path, name: str) -> Outcome:
     """The outcome of a stream as far as its run goes."""
     store = Store(folder / name)
     return of_infos(name, len(store), [step.info for step in store])
 
 
-class Status(NamedTuple):
-    """A stream of a fleet, as it stands on disk."""
-
-    outcome: Outcome
-    state: str  # done, failed, under way, unfinished, waiting
-
-    def badness(self) -> tuple[float, ...]:
-        """By which streams are sorted, the worst first: failures, then what is remarked upon, then miscalibration."""
-        one = self.outcome
-        order = ("failed", "unfinished", "under way", "done", "waiting").index(self.state)
-        share = one.warnings / max(one.steps, 1)
-        off = 0.0 if one.coverage_95 is None else abs(one.coverage_95 - 0.95)
-        return order, -share, -off
-
-
-def statuses(folder: str | Path) -> list[Status]:
-    """All streams of a fleet's store, the worst first."""
-    root = Path(folder)
-    names = set(_read_names(root)) | {path.stem for path in (root / NOTES).glob("[!.]*.json")}
-    names |= {path.parent.name for path in root.glob("*/manifest.json")}
-    if not names:
-        raise StoreError(f"{root}: there is no fleet here; give the folder that seqgp.fleet(…, store=…) was given")
-    return sorted((_status(root, name) for name in names), key=lambda one: (one.badness(), one.outcome.stream))
-
-
-def _status(root: Path, name: str) -> Status:
-    note, steps = read_note(root, name), len(step_files(root / name))
-    if shows_life(root / name):
-        current = note if note is not None and note.steps == steps else _read_quietly(root, name)
-        return Status(current, "under way")
-    if note is not None and note.error is not None:
-        return Status(note, "failed")
-    if note is not None and note.steps == steps:
-        return Status(note, "done")
-    if not steps:
-        return Status(Outcome(name), "waiting")
-    found = _read_quietly(root, name)
-    return Status(found, "unfinished" if found.error is None else "failed")
-
-
-def _read_quietly(root: Path, name: str) -> Outcome:
-    try:
-        return read_run(root, name)
-    except SeqgpError as error:
-        return Outcome(name, len(step_files(root / name)), error=str(error))
-
-
 def write_note(folder: Path, outcome: Outcome) -> None:
-    """Keep an outcome beside the runs."""
-    write_json(_note(folder, outcome.stream), {**outcome._asdict(), "seqgp": "fleet"})
+    """Keep an outcome beside the runs: all but errors can be found again from the run, so it need not be synced."""
+    write_json(_note(folder, outcome.stream), {**outcome._asdict(), "seqgp": "fleet"}, durable=False)
 
 
 def read_note(folder: Path, name: str) -> Outcome | None:
     """The outcome of the last call for a stream; ``None`` where there is none that can be read."""
     try:
         content = json.loads(read_own(_note(folder, name)))
-        found = Outcome(**{field: content[field] for field in Outcome._fields})
+        found = Outcome(**{field: content[field] for field in Outcome._fields if field in content})
         numbers = (found.steps, found.warnings, found.seconds, *found.curve)
+        texts = (found.files, found.error or "", found.remark)
         sound = found.stream == name and all(isinstance(value, (int, float)) for value in numbers)
+        sound = sound and all(isinstance(text, str) for text in texts)
         return found._replace(curve=tuple(found.curve)) if sound else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -181,13 +152,14 @@ def announce(folder: Path, names: Iterable[str]) -> None:
     except OSError as error:
         raise StoreError(f"{folder}: the folder cannot be made ({error.strerror}); choose another") from error
     with FileLock(str(folder / NOTES / ".lock")):
-        before = _read_names(folder)
+        before = read_names(folder)
         every = sorted({*before, *names})
         if every != before:
             write_json(folder / NOTES / NAMES, every)
 
 
-def _read_names(folder: Path) -> list[str]:
+def read_names(folder: Path) -> list[str]:
+    """The names of streams that were announced."""
     try:
         found = json.loads(read_own(folder / NOTES / NAMES))
         return [name for name in found if isinstance(name, str) and Path(name).name == name]

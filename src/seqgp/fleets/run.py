@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from seqgp.base.errors import SamplerError, SeqgpError
+from seqgp.base.validation import positive, require_x64
 from seqgp.fleets.cluster import Cluster
-from seqgp.fleets.outcome import Outcome, announce
+from seqgp.fleets.outcome import Outcome, announce, files_of
 from seqgp.fleets.progress import FleetBar
 from seqgp.fleets.stream import Stream, check_streams
 from seqgp.fleets.work import Orders, work
-from seqgp.io.layout import step_files
 from seqgp.io.run import Run
 from seqgp.io.store import Store
-from seqgp.models.model import Model
+from seqgp.model import Model
 from seqgp.runtime import stopping
-from seqgp.samplers.checks import positive, require_x64
 
 PATIENCE = 120.0  # seconds
 AGAIN = 1.0  # seconds until a stream is tried again that another process holds
@@ -47,11 +48,11 @@ class Runs(Mapping[str, Run]):
 
 
 class FleetResult(NamedTuple):
-    """What became of the streams.
+    """The outcomes of all streams of a fleet.
 
     Attributes:
-        rows: an outcome per stream, in the order in which they were given.
-        runs: the runs by name, each read when it is asked for.
+        rows: an outcome per stream, in the given order.
+        runs: the runs by name, each read on demand.
     """
 
     rows: tuple[Outcome, ...]
@@ -83,12 +84,13 @@ def fleet(
     threads: int | None = None,
     patience: float = PATIENCE,
     progress: bool | None = None,
+    timeout: float | None = None,
 ) -> FleetResult:
-    """Run each of many streams to its end, and go on with those that exist.
+    """Run many streams, and resume those that exist.
 
-    The draws of a stream follow from the seed, its name and its data: they are the same, bit for bit, in this process
-    and on a cluster, on one worker and on many, and after a worker was killed and another took the stream up. A stream
-    that fails fails alone: its error is in the table, with the step, and the others finish.
+    The draws of a stream follow from the seed, its name and its data. They are the same bit for bit in this process, on
+    one worker, on many, and after another worker takes over the stream of a killed one. A stream fails alone: the table
+    has its error and its step, and the other streams finish.
 
     Args:
         streams: each a :class:`seqgp.Stream`.
@@ -102,20 +104,30 @@ def fleet(
         patience: seconds to wait, after all else is done, for a stream that another process holds and that does not
             get on, or for a disk that is full.
         progress: whether to show streams and steps as they come; by default where the output is a terminal.
+        timeout: seconds that a stream may go without a new step (its reading and compiling included) before it is left
+            behind and its row says so; no limit by default. Python cannot end a thread that hangs: it ends with the
+            process, and holds its run until then.
     """
     require_x64()
+    _check_timeout(timeout)
     found, folder = check_streams(streams), Path(store)
     if threads is not None:
         positive("threads", threads)
     if client is not None:
         folder, threads = folder.resolve(), threads or 1
     announce(folder, (stream.name for stream in found))
-    orders = Orders(str(folder), int(seed), keep, forecast, threads)
+    orders = Orders(str(folder), int(seed), keep, forecast, threads, timeout)
     with FleetBar(len(found), progress) as bar:
         place = Here(orders, bar.progressed) if client is None else Cluster(client, orders, bar.progressed)
         with place:
             ended = _all(found, place, bar, folder, patience)
     return FleetResult(tuple(ended[stream.name] for stream in found), Runs(folder, found))
+
+
+def _check_timeout(timeout: Any) -> None:
+    number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+    if timeout is not None and not (number and 0 < timeout < math.inf):
+        raise SamplerError(f"fleet: timeout = {timeout!r} is not a number of seconds above 0; None is no limit")
 
 
 def _all(found: list[Stream], place: Here | Cluster, bar: FleetBar, folder: Path, patience: float):
@@ -150,7 +162,11 @@ class _Later:
 
     def again(self, stream: Stream, outcome: Outcome) -> bool:
         """Whether to try once more: as long as somebody adds steps to it, and for a while after."""
-        now, steps = time.monotonic(), len(step_files(self._folder / stream.name))
+        now = time.monotonic()
+        try:
+            steps, _ = files_of(self._folder / stream.name)
+        except (SeqgpError, OSError):  # damaged, or out of reach
+            steps = 0
         before, since = self._seen.get(stream.name, (-1, now))
         if steps > before:
             self._seen[stream.name] = steps, now

@@ -7,12 +7,13 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from seqgp.models.errors import DataError, SamplerError
-from seqgp.models.model import Model
-from seqgp.models.snapshot import Snapshot
-from seqgp.samplers.checks import lacking
-from seqgp.samplers.protocol import Sampler
+from seqgp.base.errors import DataError, SamplerError
+from seqgp.base.snapshot import Snapshot
+from seqgp.base.validation import lacking
+from seqgp.model import Model
+from seqgp.samplers.base import Sampler
 
+PAGE = "report.html"  # of a fleet, beside the folders of its streams
 LONGEST = 200  # bytes of a name: it is that of a folder
 _NAME = re.compile(r"[^./\\\0][^/\\\0]*")
 
@@ -21,7 +22,7 @@ Snapshots = Iterable[Snapshot] | Callable[[], Iterable[Snapshot]]
 
 @dataclasses.dataclass(frozen=True)
 class Stream:
-    """One of many runs.
+    """One stream of a fleet: a name, a sampler or model, and snapshots.
 
     Args:
         name: of the stream, and of the folder of its run; the stream's random numbers follow from it and the seed.
@@ -43,6 +44,8 @@ class Stream:
                 f"Stream: {name!r} cannot be the name of a folder: it is text without / and \\, and does not begin "
                 "with a dot"
             )
+        if name.casefold() == PAGE:
+            raise DataError(f"Stream: {name!r} is the name of the fleet's page; choose another")
         if len(name.encode()) > LONGEST:
             raise DataError(f"Stream: the name {name[:20]!r}… is longer than {LONGEST} bytes; shorten it")
         if not (isinstance(self.sampler, Model) or all(hasattr(self.sampler, one) for one in ("init", "step"))):

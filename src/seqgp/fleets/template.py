@@ -16,15 +16,15 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
+from seqgp.base.errors import DataError
 from seqgp.fleets.stream import Stream, check_streams
 from seqgp.io.configuration import Configuration, ConfigurationError, as_path, read_toml, validated
 from seqgp.io.configured import configured_snapshots, resolved
 from seqgp.io.frames import READERS, read_table
-from seqgp.io.spec_entries import Whole
+from seqgp.io.spec_entries import Real, Whole
 from seqgp.io.specification import Strict
 from seqgp.io.tables import Labelled
-from seqgp.models.errors import DataError
-from seqgp.samplers.protocol import Sampler
+from seqgp.samplers.base import Sampler
 
 _PLACE = re.compile(r"\{([^{}]*)\}")
 
@@ -32,16 +32,25 @@ _PLACE = re.compile(r"\{([^{}]*)\}")
 class FleetSection(Strict):
     """For `seqgp fleet`, in place of `[run]`: which streams there are, and where their runs are kept."""
 
-    folder: str = Field(description="where the runs are kept, a folder a stream; relative to the configuration")
+    folder: str = Field(description="the folder of the runs, one subfolder per stream; relative to the configuration")
     streams: str | None = Field(
-        None, description="a table with a row per stream: `stream` is its name, other columns fill `{column}`"
+        None, description="a table with one row per stream: `stream` is its name, other columns fill `{column}`"
     )
     files: str | None = Field(
-        None, description="instead: files, `quotes/*.csv`, a stream each; `{stream}` is the name, `{file}` the file"
+        None,
+        description="instead of `streams`: files, `quotes/*.csv`, one each; `{stream}` is the name, `{file}` the file",
     )
-    seed: Whole = Field(0, ge=0, lt=2**63, description="of the random numbers, with the name of each stream")
-    keep: Whole | None = Field(None, ge=1, description="whole steps on disk; of older ones only summaries")
-    title: str | None = Field(None, description="of each report; `{stream}` by default")
+    seed: Whole = Field(
+        0, ge=0, lt=2**63, description="the seed of the random numbers, together with the name of a stream"
+    )
+    keep: Whole | None = Field(None, ge=1, description="complete steps to keep on disk; older ones shrink to summaries")
+    timeout: Real | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds that a stream may take without a new step; no limit by default",
+    )
+    title: str | None = Field(None, description="the title of each report; `{stream}` by default")
 
     @field_validator("folder")
     @classmethod

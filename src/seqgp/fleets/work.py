@@ -10,14 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seqgp.fleets.outcome import Outcome, of_infos, read_run, write_note
+from seqgp.base.errors import SeqgpError, one_line
+from seqgp.base.info import Info
+from seqgp.fleets.outcome import Outcome, files_of, of_infos, read_run, write_note
 from seqgp.fleets.stream import Stream
-from seqgp.io.errors import PassingError, StoreError
-from seqgp.io.layout import step_files
+from seqgp.fleets.timeout import run_within
+from seqgp.io.errors import DamagedError, PassingError, StoreError
 from seqgp.io.run import run
-from seqgp.models.errors import SeqgpError, one_line
 from seqgp.runtime.engine import at_most
-from seqgp.samplers.info import Info
 from seqgp.samplers.keys import named
 
 Told = Callable[[int], None]  # called with the number of steps that were added so far
@@ -31,12 +31,13 @@ class Orders(NamedTuple):
     keep: int | None
     forecast: bool
     threads: int | None
+    timeout: float | None = None  # seconds that a stream may go without a new step
 
 
 def work(stream: Stream, orders: Orders, told: Told) -> Outcome:
     """Run a stream to its end, after the steps that are there; what goes wrong is in the outcome."""
     start, count = time.perf_counter(), _Count(told)
-    outcome = _attempt(stream, orders, count)._replace(
+    outcome = _timed(stream, orders, count)._replace(
         added=count.added,
         seconds=time.perf_counter() - start,
         sampling=count.sampling,
@@ -50,6 +51,18 @@ def work(stream: Stream, orders: Orders, told: Told) -> Outcome:
             if outcome.error is None:
                 return outcome._replace(error=str(error), passing=isinstance(error, PassingError))
     return outcome
+
+
+def _timed(stream: Stream, orders: Orders, count: _Count) -> Outcome:
+    """A stream run to its end, or left behind when it hangs."""
+    seconds = orders.timeout
+    if seconds is None:
+        return _attempt(stream, orders, count)
+    found = run_within(seconds, lambda: _attempt(stream, orders, count), lambda: count.added)
+    if found is not None:
+        return found
+    text = f"timeout: no new step for {seconds:g} s; its finished steps are kept, and the same call goes on"
+    return stopped(Path(orders.store), stream.name, text)
 
 
 def _attempt(stream: Stream, orders: Orders, count: _Count) -> Outcome:
@@ -69,26 +82,32 @@ def _attempt(stream: Stream, orders: Orders, count: _Count) -> Outcome:
                 configuration=configuration,
                 forecast=orders.forecast,
             )
-        return of_infos(name, done.state.step, done.infos)
-    except Exception as error:  # a stream that fails fails alone
+        steps, files = files_of(root / name)
+        return of_infos(name, steps, done.infos)._replace(files=files)
+    except KeyboardInterrupt:  # of the person who waits for the fleet
+        raise
+    except BaseException as error:  # a stream that fails fails alone, also by SystemExit
         return _failed(root, name, error)
 
 
-def _failed(root: Path, name: str, error: Exception) -> Outcome:
+def _failed(root: Path, name: str, error: BaseException) -> Outcome:
     """What there is of the run, and why it goes no further."""
     ours = isinstance(error, (SeqgpError, MemoryError))
     text = one_line(error, most=1000) if isinstance(error, SeqgpError) else f"{type(error).__name__}: {one_line(error)}"
     trace = "" if ours else "".join(traceback.format_exception(error))
     found = stopped(root, name, text)
+    if isinstance(error, DamagedError):
+        found = found._replace(files="")  # whoever asks for the status looks at the files again
     return found._replace(passing=isinstance(error, PassingError), trace=trace)
 
 
 def stopped(root: Path, name: str, why: str) -> Outcome:
     """What there is of a run that goes no further."""
-    steps = len(step_files(root / name))
+    steps, files = 0, ""
     try:
-        found = read_run(root, name) if steps else Outcome(name)
-    except SeqgpError:
+        steps, files = files_of(root / name)
+        found = read_run(root, name)._replace(files=files) if steps else Outcome(name, files=files)
+    except (SeqgpError, OSError):  # damaged, or out of reach
         found = Outcome(name, steps)
     return found._replace(error=why, step=found.steps + 1)
 

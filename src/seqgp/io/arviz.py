@@ -11,17 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from seqgp.base.errors import extra
+from seqgp.base.info import ChainInfo, Info, OnlineInfo
+from seqgp.base.snapshot import Snapshot
 from seqgp.io.errors import StoreError
 from seqgp.io.naming import Naming, naming_of
 from seqgp.io.step import labels_of
 from seqgp.io.store import Store
-from seqgp.models.errors import extra
-from seqgp.models.model import Model
-from seqgp.models.snapshot import Snapshot
-from seqgp.samplers.checks import check_state
-from seqgp.samplers.info import Info
+from seqgp.model import Model
+from seqgp.samplers.base import State
 from seqgp.samplers.keys import stream
-from seqgp.samplers.protocol import State
+from seqgp.samplers.validation import check_state
 
 with extra("io"):
     import xarray as xr
@@ -44,9 +44,9 @@ def to_datatree(source: Any, model: Model | None = None) -> xr.DataTree:
 
     Groups: ``posterior`` (``latent``, and every parameter in natural units), ``posterior_predictive`` (replicated data
     at the same inputs), ``sample_stats`` (per step: R-hat, ESS, seconds, evaluations), ``observed_data`` and
-    ``constant_data`` (inputs, context). A location is a place with a name where there are names, and NaN at times at
-    which it is absent; without names it is the number of a row, whose inputs are ``constant_data/x``. Where times
-    are dates in the run's table, ``date`` is a coordinate beside ``time``.
+    ``constant_data`` (inputs, context). With names, a location is a named place, with NaN at times without it. Without
+    names, it is the number of a row, whose inputs are ``constant_data/x``. If times are dates in the run's table,
+    ``date`` is a coordinate beside ``time``.
 
     Args:
         source: a ``Run`` or a :class:`Store`; of a store, all steps that are kept whole.
@@ -125,8 +125,15 @@ def _stack(arrays: list[np.ndarray], axis: int) -> np.ndarray:
     """Stack along a new axis, padded with NaN to the largest shape."""
     arrays = [np.asarray(a, dtype=float) for a in arrays]
     shape = tuple(max(sizes) for sizes in zip(*(a.shape for a in arrays)))
+    if not shape:  # numbers
+        return np.stack(arrays, axis=axis)
     padded = [np.pad(a, [(0, full - n) for full, n in zip(shape, a.shape)], constant_values=np.nan) for a in arrays]
     return np.stack(padded, axis=axis)
+
+
+def _chains(record: Record) -> int:
+    """Particles are one chain: their draws are independent of one another."""
+    return record.info.chains if isinstance(record.info, ChainInfo) else 1
 
 
 def _chained(draws: Any, chains: int) -> np.ndarray:
@@ -136,8 +143,8 @@ def _chained(draws: Any, chains: int) -> np.ndarray:
 
 
 def _posterior(records: list[Record], places: _Places) -> xr.Dataset:
-    chains = records[-1].info.chains
-    same = [record for record in records if record.info.chains == chains]
+    chains = _chains(records[-1])
+    same = [record for record in records if _chains(record) == chains]
     if len(same) != len(records):
         raise StoreError("to_datatree: the steps have different numbers of chains; export them apart")
 
@@ -156,7 +163,7 @@ def _posterior(records: list[Record], places: _Places) -> xr.Dataset:
 
 
 def _predictive(records: list[Record], places: _Places, model: Model) -> xr.Dataset:
-    chains = records[-1].info.chains
+    chains = _chains(records[-1])
     dims = _data_dims(records)
     drawn = [_replicate(record, model) for record in records]
     drawn = places.put(drawn, axis=1) if dims == ("location",) else drawn
@@ -225,16 +232,29 @@ def _named_leaves(context: Any) -> dict[str, np.ndarray]:
 def _sample_stats(infos: list[Info]) -> xr.Dataset:
     columns: dict[str, list[float]] = {
         name: [float(getattr(info, name)) for info in infos]
-        for name in ("seconds", "compile_seconds", "log_likelihood", "missing", "max_rhat", "min_ess")
+        for name in ("seconds", "compile_seconds", "missing", "min_ess", *_own_figures(infos))
     }
-    for prefix, field in (("rhat", "rhat"), ("ess_bulk", "ess"), ("ess_tail", "ess_tail"), ("score", "scores")):
-        for name in dict.fromkeys(name for info in infos for name in getattr(info, field)):
-            columns[f"{prefix}.{name}"] = [float(getattr(info, field).get(name, np.nan)) for info in infos]
-    for name in dict.fromkeys(name for info in infos for name in info.updates):
-        found = [info.updates.get(name) for info in infos]
+    chains = [info for info in infos if isinstance(info, ChainInfo)]
+    tables = {"score": [info.scores for info in infos]}
+    if len(chains) == len(infos):
+        tables |= {"rhat": [info.rhat for info in chains], "ess_bulk": [info.ess for info in chains]}
+        tables |= {"ess_tail": [info.ess_tail for info in chains]}
+    for prefix, table in tables.items():
+        for name in dict.fromkeys(name for row in table for name in row):
+            columns[f"{prefix}.{name}"] = [float(row.get(name, np.nan)) for row in table]
+    updates = [info.updates if isinstance(info, ChainInfo) else {} for info in infos]
+    for name in dict.fromkeys(name for row in updates for name in row):
+        found = [row.get(name) for row in updates]
         columns[f"evaluations.{name}"] = [np.nan if u is None else u.evaluations_per_update for u in found]
         columns[f"capped.{name}"] = [np.nan if u is None else float(u.capped) for u in found]
     return xr.Dataset({name: xr.Variable(("time",), np.array(values)) for name, values in columns.items()})
+
+
+def _own_figures(infos: list[Info]) -> tuple[str, ...]:
+    """The figures of one kind of sampler, where all steps are of it."""
+    if all(isinstance(info, OnlineInfo) for info in infos):
+        return ("ess", "log_evidence", "log_evidence_se")
+    return ("log_likelihood", "max_rhat") if all(isinstance(info, ChainInfo) for info in infos) else ()
 
 
 def _location_names(records: list[Record]) -> list[str] | None:

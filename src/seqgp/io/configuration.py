@@ -9,21 +9,22 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from seqgp.evaluate.choose import best_sampler
+from seqgp.base.errors import SeqgpError, one_line
+from seqgp.base.snapshot import Snapshot
+from seqgp.base.validation import MAX_COUNT
+from seqgp.evaluate.choose import Choice, best_sampler
+from seqgp.fields.dense import Dense
+from seqgp.fields.grid import Grid
+from seqgp.fields.knots import Knots
 from seqgp.io.dates import parse_origin
 from seqgp.io.errors import TableError
 from seqgp.io.frames import read_bytes
 from seqgp.io.spec_entries import Real, Whole
 from seqgp.io.specification import ModelSpec, Strict
 from seqgp.io.tables import Columns
-from seqgp.latents.dense import Dense
-from seqgp.latents.grid import Grid
-from seqgp.latents.knots import Knots
-from seqgp.models.errors import SeqgpError, one_line
-from seqgp.online.sampler import OnlineSampler
-from seqgp.samplers.checks import MOST
-from seqgp.samplers.protocol import Sampler
-from seqgp.sequential.sampler import SequentialSampler
+from seqgp.samplers.base import Sampler
+from seqgp.samplers.online.sampler import OnlineSampler
+from seqgp.samplers.sequential.sampler import SequentialSampler
 
 Section = TypeVar("Section", bound=Strict)
 
@@ -42,19 +43,22 @@ def as_path(text: str) -> str:
 class DataSection(Strict):
     """Where the table is, and which column is what."""
 
-    file: str = Field(description="the table, CSV or Parquet; relative to the configuration")
-    time: str = Field(description="the column of times: numbers, or dates (ISO, with offsets or without)")
+    file: str = Field(description="the table, CSV or Parquet; the path is relative to the configuration")
+    time: str = Field(description="the column of times: numbers or ISO dates, with or without offsets")
     inputs: tuple[str, ...] = Field(min_length=1, description="the columns of the inputs")
     value: str = Field(description="the column of the data; empty cells are missing values")
-    location: str | None = Field(None, description="the column with names of the locations, for report and exports")
+    location: str | None = Field(None, description="the column of location names, for the report and exports")
+    locations: Literal["fixed", "moving"] = Field(
+        "fixed", description="fixed: refuse a named location whose inputs change; moving: allow it"
+    )
     covariates: dict[str, str] = Field(
         default_factory=dict,
-        description='what mean and likelihood need, by column: `{ exposure = "population" }`',
+        description='what the mean and the likelihood need, by column: `{ exposure = "population" }`',
     )
     unit: Literal["seconds", "minutes", "hours", "days", "weeks"] = Field(
-        "days", description="where times are dates, the unit that they are counted in"
+        "days", description="the unit of time, if times are dates"
     )
-    origin: str | None = Field(None, description="where times are dates, the date of time zero; by default the first")
+    origin: str | None = Field(None, description="the date of time zero, if times are dates; the first date by default")
 
     @field_validator("file")
     @classmethod
@@ -81,6 +85,8 @@ class DataSection(Strict):
         for key, names in uses.items():
             if self.value in names:
                 raise ValueError(f"column {self.value!r} is value and {key}; data cannot be explained by themselves")
+        if self.locations == "moving" and self.location is None:
+            raise ValueError("data.locations has no effect without data.location, the column with their names")
         return self
 
     def columns(self) -> Columns:
@@ -96,16 +102,28 @@ class SamplerSection(Strict):
     """The sampler's settings; what is left out takes the library's default."""
 
     method: Literal["auto", "online", "sequential"] = Field(
-        "auto", description="auto: online where the model allows it and nothing asks for the other"
+        "auto", description="auto: online if the model allows it and no key requires the sequential sampler"
     )
-    draws: Whole | None = Field(None, ge=4, le=MOST, description="at each time; 1000 by default")
-    particles: Whole | None = Field(None, ge=16, le=MOST, description="of the online sampler; 256 by default")
-    history: Whole | None = Field(None, ge=10, le=MOST, description="snapshots that the online sampler keeps; all")
-    forget: Real | None = Field(None, gt=0, le=1, description="discount of the past of the parameters; 1 for none")
-    tau: Whole | None = Field(None, ge=1, le=1000, description="past times that the present is conditioned on")
-    chains: Whole | None = Field(None, ge=1, le=MOST, description="how many; chosen by the sampler")
-    warmup: Whole | None = Field(None, ge=0, le=MOST, description="sweeps before the first draw; chosen by the sampler")
-    thin: Whole | None = Field(None, ge=1, le=MOST, description="sweeps a draw; chosen by the sampler")
+    draws: Whole | None = Field(
+        None, ge=4, le=MAX_COUNT, description="the number of draws at each time; 1000 by default"
+    )
+    particles: Whole | None = Field(
+        None, ge=16, le=MAX_COUNT, description="the number of particles of the online sampler; 256 by default"
+    )
+    history: Whole | None = Field(
+        None, ge=10, le=MAX_COUNT, description="snapshots that the online sampler keeps; all by default"
+    )
+    forget: Real | None = Field(
+        None, gt=0, le=1, description="discount of past evidence about the parameters; 1 is none"
+    )
+    tau: Whole | None = Field(None, ge=1, le=1000, description="the number of past times that a step conditions on")
+    chains: Whole | None = Field(
+        None, ge=1, le=MAX_COUNT, description="the number of chains; the sampler chooses by default"
+    )
+    warmup: Whole | None = Field(
+        None, ge=0, le=MAX_COUNT, description="sweeps before the first draw; the sampler chooses by default"
+    )
+    thin: Whole | None = Field(None, ge=1, le=MAX_COUNT, description="sweeps per draw; the sampler chooses by default")
     latent: Literal["auto", "dense", "grid", "knots"] = "auto"
     nodes: tuple[Annotated[Whole, Field(ge=2, le=10_000)], ...] | None = None
     updates: Literal["auto", "plain", "informed"] | None = None
@@ -125,27 +143,28 @@ class SamplerSection(Strict):
     def _given(self, names: tuple[str, ...]) -> dict[str, Any]:
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
-    def build(self, model: Any) -> Sampler:
-        """The sampler."""
+    def choose(self, model: Any, snapshot: Snapshot | None = None) -> Choice:
+        """The sampler and why it is taken; ``auto`` looks at the first snapshot, as ``seqgp.run`` does."""
         latent: Any = {"auto": "auto", "dense": Dense(), "grid": Grid()}.get(self.latent)
         if self.latent == "knots":
             latent = Knots(nodes=self.nodes)
         both = self._given(("draws",))
         online, sequential = self._given(ONLINE), self._given(SEQUENTIAL)
         if self.method == "sequential" or sequential:
-            return SequentialSampler(model, latent=latent, **both, **sequential)
+            sampler = SequentialSampler(model, latent=latent, **both, **sequential)
+            return Choice(sampler, "the sequential sampler, as configured")
         if self.method == "online" or online:
-            return OnlineSampler(model, latent=latent, **both, **online)
-        return best_sampler(model, latent=latent, **both).sampler
+            return Choice(OnlineSampler(model, latent=latent, **both, **online), "the online sampler, as configured")
+        return best_sampler(model, snapshot, latent=latent, **both)
 
 
 class RunSection(Strict):
     """Where the run is kept."""
 
-    folder: str = Field(description="where the run is kept; relative to the configuration")
-    title: str | None = Field(None, description="of the report")
-    seed: Whole = Field(0, ge=0, lt=2**63, description="of the random numbers")
-    keep: Whole | None = Field(None, ge=1, description="whole steps on disk; of older ones only summaries")
+    folder: str = Field(description="the folder of the run, relative to the configuration")
+    title: str | None = Field(None, description="the title of the report")
+    seed: Whole = Field(0, ge=0, lt=2**63, description="the seed of the random numbers")
+    keep: Whole | None = Field(None, ge=1, description="complete steps to keep on disk; older ones shrink to summaries")
 
     @field_validator("folder")
     @classmethod
@@ -163,9 +182,13 @@ class Configuration(Strict):
 
     @model_validator(mode="after")
     def _without_effect(self) -> Configuration:
-        of_mean, family = self.model.covariates(), self.model.likelihood.family
-        used = tuple(dict.fromkeys(self.model.likelihood.used_covariates() + of_mean))
-        for name in self.model.likelihood.needed_covariates() + of_mean:
+        of_mean, family, likelihood = (
+            self.model.covariates(),
+            self.model.likelihood.family,
+            self.model.likelihood.build(),
+        )
+        used = tuple(dict.fromkeys(likelihood.covariates() + likelihood.optional_covariates() + of_mean))
+        for name in likelihood.covariates() + of_mean:
             if name not in self.data.covariates:
                 who = "the mean" if name in of_mean else f"a {family} likelihood"
                 raise ValueError(f'data.covariates.{name} is missing, and {who} needs it: {{ {name} = "its column" }}')
@@ -177,9 +200,13 @@ class Configuration(Strict):
             raise ValueError(f"sampler.nodes has no effect with latent = {self.sampler.latent!r}; knots have nodes")
         return self
 
-    def build(self) -> Sampler:
+    def choose(self, snapshot: Snapshot | None = None) -> Choice:
+        """The sampler of this configuration for data that begin with a snapshot, and why it is taken."""
+        return self.sampler.choose(self.model.build(), snapshot)
+
+    def build(self, snapshot: Snapshot | None = None) -> Sampler:
         """The sampler of this configuration."""
-        return self.sampler.build(self.model.build())
+        return self.choose(snapshot).sampler
 
 
 def read_configuration(path: Path) -> Configuration:
@@ -203,7 +230,7 @@ def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
     try:
         return text, tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigurationError(f"{path}: not valid TOML: {one_line(error)}") from error
+        raise ConfigurationError(f"{path}: not valid TOML: {_short(one_line(error))}") from error
 
 
 def validated(path: Path, text: str, content: dict[str, Any], what: type[Section] = Configuration) -> Section:
@@ -215,7 +242,7 @@ def validated(path: Path, text: str, content: dict[str, Any], what: type[Section
     except ValidationError as error:
         raise ConfigurationError(_describe(path, text, error)) from error
     except SeqgpError as error:
-        raise ConfigurationError(f"{path}: [model]: {error}") from error
+        raise ConfigurationError(f"{path}: [model]: {_short(str(error), 400)}") from error
     return found
 
 
@@ -231,8 +258,13 @@ def _describe(path: Path, text: str, error: ValidationError) -> str:
     shown = f" (given: {given!r})" if isinstance(given, (str, int, float, bool)) and "missing" not in message else ""
     where = f"{path}, line {line}" if line else str(path)
     more = f"; and {error.error_count() - 1} more" if error.error_count() > 1 else ""
-    what = f"{'.'.join(names)}: " if names else ""
-    return f"{where}: {what}{message}{shown}{more}"
+    what = f"{_short('.'.join(names))}: " if names else ""
+    return f"{where}: {what}{_short(message, 300)}{_short(shown)}{more}"
+
+
+def _short(text: str, most: int = 80) -> str:
+    """A text with its middle left out, where it is long: what was given may be a whole file."""
+    return text if len(text) <= most else f"{text[: most // 2]} … {text[-most // 2 :]}"
 
 
 def _line_of(text: str, keys: list[Any]) -> int | None:

@@ -7,21 +7,29 @@ from typing import Any
 
 import numpy as np
 
+from seqgp.base.errors import SeqgpError
+from seqgp.fields.grid import Grid, SharedGrid
 from seqgp.io.configuration import Configuration, ConfigurationError, DataSection
 from seqgp.io.dates import parse_origin
 from seqgp.io.errors import TableError
-from seqgp.io.step import Step
+from seqgp.io.stations import Stations
 from seqgp.io.store import Store
 from seqgp.io.tables import Labelled, first_date, snapshots_from
-from seqgp.latents.grid import Grid, SharedGrid
-from seqgp.models.errors import SeqgpError
-from seqgp.samplers.checks import check_snapshot
+from seqgp.samplers.base import State
+from seqgp.samplers.validation import check_snapshot
 
 FEWEST_ROWS = 2
 
 
 def configured_snapshots(configuration: Configuration, sampler: Any) -> list[Labelled]:
     """The snapshots of a configuration's table, which its sampler can take."""
+    snapshots = read_snapshots(configuration)
+    check_configured(configuration, sampler, snapshots)
+    return snapshots
+
+
+def read_snapshots(configuration: Configuration) -> list[Labelled]:
+    """The snapshots of a configuration's table."""
     file = configuration.data.file
     snapshots = snapshots_from(file, configuration.data.columns())
     if sum(len(snapshot.x) for snapshot in snapshots) < FEWEST_ROWS:
@@ -30,13 +38,26 @@ def configured_snapshots(configuration: Configuration, sampler: Any) -> list[Lab
         raise TableError(
             f"{file}: column {configuration.data.value!r}: every value is missing; is it the right column?"
         )
+    return snapshots
+
+
+def check_configured(configuration: Configuration, sampler: Any, snapshots: list[Labelled]) -> None:
+    """Raise, before anything is sampled or written, unless the sampler can take all snapshots of the table."""
+    file = configuration.data.file
     check_table(file, sampler, snapshots)
+    folder = Store(configuration.run.folder)
+    stations_of(configuration, sampler, folder if folder.exists else None).check(file, snapshots)
     if len(snapshots) > 1:
         try:
             sampler.model.mean_function.check_varying(snapshots)
         except SeqgpError as error:
             raise ConfigurationError(f"{file}: {error}") from error
-    return snapshots
+
+
+def stations_of(configuration: Configuration, sampler: Any, store: Store | None = None) -> Stations:
+    """Where the named locations of a run are, as far as they must stay there."""
+    data = configuration.data
+    return Stations(data.inputs, sampler.model.kernel, store, moving=data.locations == "moving")
 
 
 def resolved(config: Path, configuration: Configuration, seed: int | None) -> Configuration:
@@ -87,20 +108,20 @@ def _check(file: str | Path, model: Any, snapshot: Labelled) -> None:
         raise ConfigurationError(f"{file}: t = {snapshot.t:g}: {error}") from error
 
 
-def check_table(file: str | Path, sampler: Any, snapshots: list[Labelled], last: Step | None = None) -> None:
+def check_table(file: str | Path, sampler: Any, snapshots: list[Labelled], state: State | None = None) -> None:
     """Snapshots that model or sampler cannot take are refused before anything is sampled or written.
 
     Args:
         file: where they stand.
         sampler: the sampler of the run.
         snapshots: the snapshots.
-        last: the last step of a run that goes on; one that begins has a representation that suits its first snapshot.
+        state: the last one of a run that goes on; one that begins has a representation that suits its first snapshot.
     """
     for snapshot in snapshots:
         _check(file, sampler.model, snapshot)
     if not snapshots or not isinstance(getattr(sampler, "latent", None), Grid):
         return
-    held = None if last is None else getattr(last.state, "representation", None)  # not every sampler has one
+    held = getattr(state, "representation", None)  # not every sampler has one
     grid = held if isinstance(held, SharedGrid) else sampler.latent.resolve(sampler.model.kernel, snapshots[0].x)
     for snapshot in snapshots:
         if not grid.accepts(snapshot.x):

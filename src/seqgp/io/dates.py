@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from seqgp.base.errors import extra
 from seqgp.io.errors import TableError
 from seqgp.io.frames import row_in_file
-from seqgp.models.errors import extra
 
 with extra("io"):
     import pandas as pd

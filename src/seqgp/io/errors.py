@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seqgp.models.errors import SeqgpError
+from seqgp.base.errors import SeqgpError
 
 
 class StoreError(SeqgpError):

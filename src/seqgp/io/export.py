@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from seqgp.base.errors import extra
 from seqgp.io.arviz import to_datatree
 from seqgp.io.files import unwritten, write_atomically, write_csv
 from seqgp.io.naming import naming_of
 from seqgp.io.step import Step
 from seqgp.io.store import Store
 from seqgp.io.summary import STATISTICS
-from seqgp.models.errors import extra
 
 with extra("io"):
     import pandas as pd

@@ -12,6 +12,7 @@ import errno
 import hashlib
 import io
 import json
+import math
 import os
 import secrets
 import stat
@@ -152,22 +153,21 @@ class Container(Mapping[str, np.ndarray]):
     def __len__(self) -> int:
         return len(self._sums)
 
+    def member(self, name: str) -> bytes:
+        """The bytes of a member, whatever it is."""
+        return self._bytes(name)
+
     def _read_header(self) -> dict[str, Any]:
         text = self._bytes(HEADER)
         if hashlib.sha256(text).hexdigest().encode() != self._bytes(SEAL):
             raise ValueError("the checksum of its header is wrong")
         header = json.loads(text)
-        if not isinstance(header, dict) or not isinstance(header.get("sha256"), dict):
-            raise ValueError("its header is not one of a run")
-        return header
+        return as_header(header)
 
     def _read(self, name: str) -> np.ndarray:
         if name not in self._sums:
             raise ValueError(f"it has no {name}")
-        array = np.lib.format.read_array(io.BytesIO(self._bytes(f"{name}.npy")), allow_pickle=False)
-        if _digest(array) != self._sums[name]:
-            raise ValueError(f"the checksum of {name} is wrong")
-        return array
+        return verified(name, self._bytes(f"{name}.npy"), self._sums[name])
 
     def _bytes(self, member: str) -> bytes:
         if self._archive.getinfo(member).compress_type != zipfile.ZIP_STORED:
@@ -189,6 +189,40 @@ class Container(Mapping[str, np.ndarray]):
         except _BROKEN as error:
             why = "not a file of a run" if isinstance(error, zipfile.BadZipFile) else str(error).strip("'\"")
             raise DamagedError(f"{self.path}: truncated or corrupted ({why}); {_remedy(self.path)}") from error
+
+
+def as_header(content: Any) -> dict[str, Any]:
+    """What was read, if it can be the header of a container.
+
+    Raises:
+        ValueError: where it cannot.
+    """
+    sums = content.get("sha256") if isinstance(content, dict) else None
+    if not isinstance(sums, dict) or not all(isinstance(one, str) for one in sums.values()):
+        raise ValueError("its header is not one of a run")
+    return content
+
+
+def verified(name: str, content: bytes, checksum: str) -> np.ndarray:
+    """The array in the bytes of an npy file, if it has this checksum.
+
+    Raises:
+        ValueError: where it has not, or declares more numbers than there are.
+    """
+    file = io.BytesIO(content)
+    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    version = np.lib.format.read_magic(file)
+    if version not in read:
+        raise ValueError(f"{name} is of version {version}, which seqgp never writes")
+    shape, _, dtype = read[version](file)
+    declared, there = math.prod(shape) * dtype.itemsize, len(content) - file.tell()
+    if declared != there or any(size < 0 for size in shape):
+        raise ValueError(f"{name} declares {declared} bytes of shape {shape}, and has {there}")
+    file.seek(0)
+    array = np.lib.format.read_array(file, allow_pickle=False)
+    if _digest(array) != checksum:
+        raise ValueError(f"the checksum of {name} is wrong")
+    return array
 
 
 def _remedy(path: Path) -> str:

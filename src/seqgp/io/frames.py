@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from seqgp.base.errors import extra, one_line
 from seqgp.io.errors import TableError
 from seqgp.io.files import open_regular
-from seqgp.models.errors import extra, one_line
 
 with extra("io"):
     import pandas as pd
@@ -47,7 +47,7 @@ def read_table(path: str | Path, verbatim: Callable[[str], bool] | None = None) 
     if not content.strip():
         raise TableError(f"{path}: the file is empty; a table has a header and rows")
     try:
-        frame = _read_csv(path, content, verbatim) if kind == "csv" else _read_parquet(content)
+        frame = _read_csv(path, content, verbatim) if kind == "csv" else _read_parquet(path, content)
     except TableError:
         raise
     except UnicodeDecodeError as error:
@@ -65,6 +65,8 @@ def _remedy(content: bytes) -> str:
     for start, remedy in _OTHER_FILES.items():
         if content.startswith(start):
             return remedy
+    if b"\0" in content[:1000]:
+        return "it is in UTF-16, without its mark: save it as UTF-8"
     return "save it as UTF-8, if it is a CSV"
 
 
@@ -151,6 +153,8 @@ def _kind(path: Path) -> str:
 
 
 def _read_csv(path: Path, content: bytes, verbatim: Callable[[str], bool] | None) -> pd.DataFrame:
+    if b"\0" in content[:1000]:  # letters in UTF-16 are letters in UTF-8, with zeros between them
+        raise TableError(f"{path}: not a text file in UTF-8; {_remedy(content)}")
     header = next((record for _, record in _records(_start(content), empty=True)), [])
     if _is_empty(header):
         content = _without_empty_rows(path, content)
@@ -160,7 +164,7 @@ def _read_csv(path: Path, content: bytes, verbatim: Callable[[str], bool] | None
     frame = pd.read_csv(io.BytesIO(content), **_DIALECT)
     if not isinstance(frame.index, pd.RangeIndex):
         raise ValueError("the rows have more fields than the header")
-    _check_end(content, len(header))
+    _check_fields(content, len(header))
     if frame.isna().all(axis=1).any():  # seldom: then the text decides whether these rows are empty, or say NA
         content = _without_empty_rows(path, content)
         frame = pd.read_csv(io.BytesIO(content), **_DIALECT)
@@ -186,14 +190,22 @@ def _without_empty_rows(path: Path, content: bytes) -> bytes:
     return text.getvalue().encode()
 
 
-def _check_end(content: bytes, fields: int) -> None:
-    """Raise where the last row stops before its last field: what pandas would call a missing value is half a file."""
-    last = content.rstrip()[-100_000:].rsplit(b"\n", 1)[-1]
-    if last.count(b",") >= fields - 1:
+def _check_fields(content: bytes, fields: int) -> None:
+    """Raise where a row stops before its last field, which pandas would call a missing value: a field is lost."""
+    if b'"' not in content and all(row.count(b",") >= fields - 1 for row in content.splitlines() if row.strip()):
         return
-    *_, (line, record) = _records(content.decode("utf-8-sig"))  # a field in quotes may hold line breaks
-    if len(record) < fields:
-        raise ValueError(f"row {line} stops after {len(record)} of {fields} fields: the file is cut off")
+    records = list(_records(content.decode("utf-8-sig"), empty=True))  # a field in quotes may hold commas, line breaks
+    filled = [(line, record) for line, record in records if any(field.strip() for field in record)]
+    short = next(((line, len(record)) for line, record in filled if len(record) < fields), None)
+    if short is None:
+        return
+    line, there = short
+    why = (
+        "the file is cut off"
+        if line == records[-1][0]
+        else "a field or a comma is missing; leave a missing value empty"
+    )
+    raise ValueError(f"row {line} stops after {there} of {fields} fields: {why}")
 
 
 def _start(content: bytes) -> str:
@@ -220,7 +232,8 @@ def _is_empty(record: list[str]) -> bool:
     return not any(field.strip() for field in record)
 
 
-def _read_parquet(content: bytes) -> pd.DataFrame:
+def _read_parquet(path: Path, content: bytes) -> pd.DataFrame:
+    _check_names(path, pq.read_schema(io.BytesIO(content)).names)  # Arrow would speak of tables that cannot be joined
     found = pq.read_metadata(io.BytesIO(content))
     if found.num_rows * found.num_columns > MOST_CELLS:
         raise ValueError(f"{found.num_rows} rows of {found.num_columns} columns are too many; split it")

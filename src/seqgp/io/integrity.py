@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from seqgp.io.errors import DamagedError, StoreError
 from seqgp.io.files import PARTIAL, Container, write_atomically
@@ -22,9 +22,11 @@ from seqgp.io.layout import (
     step_path,
     unfinished_files,
 )
-from seqgp.io.manifest import Manifest, manifest_from, read_manifest, write_manifest
+from seqgp.io.manifest import Manifest, manifest_from, read_manifest, sealed, write_manifest
+from seqgp.io.recovery import recover, stuck, unused
 from seqgp.io.step import Step
 
+FIXED = ("created", "versions", "dtype", "key", "specification")  # what never changes in a manifest
 GONE = ".gone"  # how the name of the note about a lost step ends
 
 
@@ -40,10 +42,19 @@ def check_run(folder: Path) -> list[Damage]:
 
     A file that may not be read, or a disk that fails, is not damage: it raises.
     """
+    manifest, found = _examined(folder)
+    unreadable = {number for number in (step_number(path) for path, _ in found) if number is not None}
+    if manifest is not None and (lacking := stuck(folder, manifest, unreadable)):
+        found.append(Damage(step_path(folder, lacking.last), lacking.why))
+    return found
+
+
+def _examined(folder: Path) -> tuple[Manifest | None, list[Damage]]:
+    """The manifest of a run, or the copy of it in the steps, and what is wrong with each file by itself."""
     manifest, found = _manifest(folder)
     steps = own_folder(folder, STEPS)
     if not steps.is_dir():
-        return [*found, Damage(steps, "the folder of the steps is missing; restore it from a backup")]
+        return manifest, [*found, Damage(steps, "the folder of the steps is missing; restore it from a backup")]
     for path in sorted(steps.iterdir()):
         if path.name.startswith(".") and path.name.endswith(PARTIAL):
             continue  # of a write that is going on, or that was cut off: the next writer removes it
@@ -54,7 +65,8 @@ def check_run(folder: Path) -> list[Damage]:
             if manifest is None:
                 Container(path).close()
             else:
-                Step(path, manifest).verify()
+                header = Step(path, manifest).verify()
+                _check_copy(path, header, manifest)
         except DamagedError as error:
             found.append(Damage(path, str(error)))
     aside = set_aside(folder)
@@ -62,25 +74,38 @@ def check_run(folder: Path) -> list[Damage]:
         if number not in aside:
             why = "the step is missing, and was not set aside; put it back, or go on without it (--repair)"
             found.append(Damage(step_path(folder, number), why))
-    return found
+    return manifest, found
 
 
 def repair_run(folder: Path) -> list[Damage]:
     """Restore what can be restored, set aside what is broken, and note what is lost; the lock must be held."""
-    found = check_run(folder)
+    manifest, found = _examined(folder)
     for path, why in found:
         if path == folder / MANIFEST:
             _restore(folder)
         elif path == folder / STEPS:
             path.mkdir()
         elif path.exists() or path.is_symlink():
-            shutil.move(path, _unused(_broken(folder) / path.name))
+            shutil.move(path, unused(_broken(folder) / path.name))
         else:
             note = _broken(folder) / f"{path.name}{GONE}"
             write_atomically(note, lambda file, why=why: file.write(f"{why}\n".encode()))
+    if manifest is not None:
+        found += [Damage(path, why) for path, why in recover(folder, manifest)]
     for left_over in unfinished_files(folder):
         left_over.unlink(missing_ok=True)
     return found
+
+
+def _check_copy(path: Path, header: dict[str, Any], manifest: Manifest) -> None:
+    """Raise where the copy of the manifest in a step is not of the manifest of the run."""
+    if "manifest" not in header:  # of version 0.1
+        return
+    copy = header["manifest"]
+    told = sealed(manifest)
+    other = [name for name in FIXED if not isinstance(copy, dict) or copy.get(name) != told[name]]
+    if other:
+        raise DamagedError(f"{path}: its copy of the manifest has another {', '.join(other)}")
 
 
 def set_aside(folder: Path) -> set[int]:
@@ -102,10 +127,17 @@ def _manifest(folder: Path) -> tuple[Manifest | None, list[Damage]]:
         manifest = read_manifest(folder)
     except DamagedError as error:
         return _copy(folder), [Damage(folder / MANIFEST, str(error))]
-    runs = _runs(folder)
-    if runs and manifest.run not in runs and len(set(runs)) == 1:
-        why = f"is of another run than the {len(runs)} steps here"
-        return _copy(folder), [Damage(folder / MANIFEST, why)]
+    header = next(_headers(folder), None)  # of the last step: whether others agree is seen when they are read
+    if header is not None and header.get("run") != manifest.run:
+        runs = _runs(folder)
+        if manifest.run not in runs and len(set(runs)) == 1:
+            why = f"is of another run than the {len(runs)} steps here"
+            return _copy(folder), [Damage(folder / MANIFEST, why)]
+    copy = None if header is None or header.get("run") != manifest.run else _copy(folder)
+    other = [] if copy is None else [name for name in FIXED if getattr(copy, name) != getattr(manifest, name)]
+    if other:
+        why = f"its {', '.join(other)} differ from the copy that the last step holds"
+        return copy, [Damage(folder / MANIFEST, why)]
     return manifest, []
 
 
@@ -139,7 +171,7 @@ def _restore(folder: Path) -> None:
             "backup, or begin the run anew in another folder"
         )
     if path.exists() or path.is_symlink():
-        shutil.move(path, _unused(_broken(folder) / path.name))
+        shutil.move(path, unused(_broken(folder) / path.name))
     write_manifest(folder, manifest)
 
 
@@ -147,11 +179,3 @@ def _broken(folder: Path) -> Path:
     broken = own_folder(folder, BROKEN)
     broken.mkdir(exist_ok=True)
     return broken
-
-
-def _unused(path: Path) -> Path:
-    number, free = 1, path
-    while free.exists() or free.is_symlink():
-        number += 1
-        free = path.with_name(f"{path.name}.{number}")
-    return free

@@ -9,10 +9,10 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from seqgp.base.errors import SeqgpError
 from seqgp.io.store import Store
-from seqgp.models.errors import SeqgpError
-from seqgp.models.model import Model
-from seqgp.samplers.protocol import State
+from seqgp.model import Model
+from seqgp.samplers.base import State
 
 BLOCK = 96  # points that are drawn together: only their own mean and sd are wanted
 SEED = 0

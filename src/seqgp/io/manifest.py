@@ -21,16 +21,16 @@ import numpy as np
 from jaxtyping import Array, Key
 from pydantic import TypeAdapter
 
+from seqgp.base.errors import one_line
+from seqgp.base.identity import HOOK, describe, undescribed, without_code
 from seqgp.io.errors import DamagedError, StoreError
 from seqgp.io.files import read_own, write_json
 from seqgp.io.layout import MANIFEST as NAME
 from seqgp.io.layout import step_files
 from seqgp.io.specification import ModelSpec, specify
-from seqgp.models.errors import one_line
-from seqgp.models.identity import describe, without_code
-from seqgp.models.model import Model
-from seqgp.samplers.checks import digest_of_names, model_digest
-from seqgp.samplers.protocol import Sampler
+from seqgp.model import Model
+from seqgp.samplers.base import Sampler
+from seqgp.samplers.validation import digest_of_names, model_digest
 
 FORMAT = 2  # raised whenever a file of a run changes its meaning; MIGRATIONS brings older ones up to it
 SUM = "sha256"
@@ -92,7 +92,7 @@ def new_manifest(sampler: Sampler, key: Any, configuration: dict[str, Any] | Non
         dtype="float64",
         key=_key_words(key),
         model=sampler.model.fingerprint(),
-        sampler=_settings(sampler),
+        sampler=settings_of(sampler),
         specification=specify(sampler.model),
         configuration=configuration,
     )
@@ -183,11 +183,21 @@ def _checksum(content: dict[str, Any]) -> str:
 
 def check_same(folder: Path, manifest: Manifest, sampler: Sampler, key: Any) -> None:
     """Raise, saying what differs, unless a run can be continued with this sampler and key."""
-    _compare(folder, "model", *_fingerprints(manifest, sampler.model))
-    _compare(folder, "sampler", manifest.sampler, _settings(sampler))
+    by_type = knows_objects_by_type(manifest, sampler)
+    if not by_type:
+        _compare(folder, "model", *_fingerprints(manifest, sampler.model))
+        _compare(folder, "sampler", manifest.sampler, settings_of(sampler))
+    if unseen := unseen_objects(sampler):
+        raise StoreError(f"{folder}: {unseen}, so nobody can tell whether they are those of the run; {HOW_TO_SEE}")
     if key is not None and _key_words(key) != manifest.key:
         raise StoreError(
             f"{folder}: the run was started with another key (of another seed); pass the same, or none to go on"
+        )
+    if by_type:
+        warnings.warn(
+            f"{folder}: begun with seqgp 0.2, which knew objects and what a function looks up in its module by their "
+            "names: these agree with the model's, their contents cannot be compared; from now on they are",
+            stacklevel=3,
         )
     if manifest.by_names and manifest.specification is None:
         warnings.warn(
@@ -201,12 +211,37 @@ def check_same(folder: Path, manifest: Manifest, sampler: Sampler, key: Any) -> 
         warnings.warn(f"{folder}: begun with {was}: the draws stay valid, but may differ in bits", stacklevel=3)
 
 
+def knows_objects_by_type(manifest: Manifest, sampler: Sampler) -> bool:
+    """Whether stored model and settings are these as version 0.2 told them, and not as they are told now."""
+    if manifest.by_names:
+        return False
+    before, ready_made = (manifest.model, manifest.sampler), manifest.build_model()
+    if ready_made is not None:  # said in words, and made anew
+        before = (ready_made.fingerprint_in_version(2), manifest.sampler)
+    now, then = ((sampler.model.fingerprint_in_version(version), settings_of(sampler, version)) for version in (3, 2))
+    return before != now and before == then
+
+
+HOW_TO_SEE = (
+    f"give such a class a method {HOOK} that returns a text with all that its results depend on (or a repr with it)"
+)
+
+
+def unseen_objects(sampler: Sampler) -> str:
+    """What is to be said of objects in model or sampler whose contents cannot be seen; empty where there are none."""
+    others = {name: value for name, value in vars(sampler).items() if not name.startswith("_")}
+    unknown = undescribed((sampler.model, others))
+    return f"the contents of objects of class {', '.join(unknown)} cannot be seen" if unknown else ""
+
+
 def _fingerprints(manifest: Manifest, model: Model) -> tuple[dict[str, str], dict[str, str]]:
     """Of the stored model and of another, in the same words: those of a ready-made model are made anew."""
     now, stored = model.fingerprint(), manifest.build_model()
     if stored is not None:
         return stored.fingerprint(), now
-    return manifest.model, {name: without_code(text) for name, text in now.items()} if manifest.by_names else now
+    if not manifest.by_names:
+        return manifest.model, now
+    return manifest.model, {name: without_code(text) for name, text in model.fingerprint_in_version(2).items()}
 
 
 def _compare(folder: Path, what: str, before: dict[str, str], now: dict[str, str]) -> None:
@@ -224,9 +259,10 @@ def _versions() -> dict[str, str]:
     return found | {"python": platform.python_version()}
 
 
-def _settings(sampler: Sampler) -> dict[str, str]:
+def settings_of(sampler: Sampler, in_version: int = 3) -> dict[str, str]:
+    """The settings of a sampler, by name, as texts."""
     others = {name: value for name, value in vars(sampler).items() if name not in ("model", "fingerprint")}
-    return {name: describe(value) for name, value in others.items() if not name.startswith("_")}
+    return {name: describe(value, in_version) for name, value in others.items() if not name.startswith("_")}
 
 
 def _key_words(key: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from seqgp.io.moments import date_of
+from seqgp.io.timestamps import date_of
 
 
 class Naming(NamedTuple):

@@ -10,32 +10,31 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 from jaxtyping import Array, Key
 
+from seqgp.base.errors import DataError, SamplerError
+from seqgp.base.info import Info
+from seqgp.base.snapshot import Snapshot
+from seqgp.base.validation import positive
 from seqgp.evaluate.choose import best_sampler
 from seqgp.evaluate.forecaster import Forecaster
-from seqgp.models.errors import DataError, SamplerError
-from seqgp.models.model import Model
-from seqgp.models.snapshot import Snapshot
-from seqgp.samplers.checks import check_key, positive
-from seqgp.samplers.info import Info
+from seqgp.model import Model
+from seqgp.samplers.base import BatchSampler, Sampler, State
 from seqgp.samplers.loop import Callback, loop
-from seqgp.samplers.protocol import BatchSampler, Sampler, State
+from seqgp.samplers.validation import check_key
 
 if TYPE_CHECKING:  # reading and writing a run is imported where there is one
-    from seqgp.io.seen import Seen
-    from seqgp.io.step import Step
-    from seqgp.io.store import Store, Writer
+    from seqgp.io.store import Store
 
 
 class Run(NamedTuple):
-    """The result of a loop.
+    """The result of ``run``.
 
     Attributes:
         state: the last state.
         infos: an info per step, from the first one of the run (with ``keep``, the last ones).
         snapshot: the data of the last step.
         model: the model.
-        store: where the run is kept, if it is.
-        why: which sampler was taken, and why, where a model was given in place of one.
+        store: the store of the run, if it has one.
+        why: which sampler ``run`` picked for a model, and why.
     """
 
     state: State
@@ -64,11 +63,11 @@ def run(
     configuration: dict[str, Any] | None = None,
     forecast: bool = True,
 ) -> Run:
-    """Sample after each snapshot in turn.
+    """Sample the posterior after each snapshot.
 
-    With a store, every step is on disk before the next one begins. On a store that exists, the loop goes on after the
-    last step there: snapshots that were seen are skipped (after a check that they are the same), and the draws are
-    those of a run that was never interrupted, bit for bit.
+    With a store, every step is on disk before the next one begins. If the store exists, the loop resumes after its last
+    step: it skips the snapshots that the store has (and checks that they are the same), and the draws are those of an
+    uninterrupted run, bit for bit.
 
     Args:
         sampler: the sampler; or a model, for the best sampler that it allows (``run.why`` says which).
@@ -93,8 +92,8 @@ def run(
         key = jax.random.key(0) if key is None and not existing else key
         done = run(chosen, snapshots, key, state, callbacks, progress, keep, place, configuration, forecast)
         return done._replace(why=why)
-    current = _Current(snapshots)
     if place is None:
+        current = _Current(snapshots)
         if key is None:
             raise SamplerError("run: key is missing; pass key=jax.random.key(0), say")
         ahead = Forecaster(sampler.model) if forecast else None
@@ -102,8 +101,10 @@ def run(
         return Run(done.state, done.infos, current.snapshot, sampler.model)
     if state is not None:
         raise SamplerError("run: state and store exclude each other; a store goes on from its own last step")
-    with place.writing(sampler, key, keep, configuration) as writer:
-        return _stored(sampler, current, callbacks, progress, keep, writer, forecast)
+    from seqgp.io.session import Session
+
+    after = Session(sampler, place, keep, forecast).extend(snapshots, key, configuration, callbacks, progress)
+    return Run(*after, sampler.model, place)
 
 
 def _check_arguments(sampler: Any, snapshots: Any, key: Any, state: Any, keep: Any) -> None:
@@ -129,28 +130,6 @@ def _opened(store: str | Path | Store) -> Store:
     return store if isinstance(store, Store) else Store(store)
 
 
-def _stored(
-    sampler, current: _Current, callbacks: Any, progress: bool | None, keep: int | None, writer: Writer, forecast: bool
-) -> Run:
-    from seqgp.io.seen import Seen
-
-    store, last = writer.store, writer.last()
-    called: list[Any] = [callbacks] if callable(callbacks) else list(callbacks)
-
-    def save(state: State, info: Info) -> None:
-        writer.append(state, info, current.snapshot)
-
-    earlier = [step.info for step in store][-keep if keep else None :]
-    before = None if last is None else last.state
-    if last is not None:
-        current.skip(Seen(store), last)
-    ahead = Forecaster(sampler.model, [info.scores for info in earlier]) if forecast else None
-    key = store.manifest.random_key()
-    done = loop(sampler, current, key, before, [save, *called], progress, keep, ahead)
-    infos = (earlier + done.infos)[-keep if keep else None :]
-    return Run(done.state, infos, current.snapshot, sampler.model, store)
-
-
 def _check_covariates(model: Model, snapshots: Iterable[Snapshot]) -> None:
     """Where several snapshots begin a run, covariates must vary over them."""
     if not isinstance(snapshots, Sequence) or len(snapshots) < 2:
@@ -167,33 +146,19 @@ def _peeked(snapshots: Iterable[Snapshot]) -> tuple[Snapshot | None, Iterable[Sn
 
 
 class _Current:
-    """An iterable that remembers the snapshot it gave last, and leaves out those that a store has seen."""
+    """An iterable that remembers the snapshot it gave last."""
 
     def __init__(self, snapshots: Iterable[Snapshot]):
         self._snapshots = snapshots
-        self._seen: Seen | None = None
-        self._last: Step | None = None
         self._given: Snapshot | None = None
 
     @property
     def snapshot(self) -> Snapshot:
-        if self._given is None and self._last is not None:
-            return self._last.snapshot
         if self._given is None:
             raise DataError("run: no snapshot was given")
         return self._given
 
-    def skip(self, seen: Seen, last: Step) -> None:
-        self._seen = seen
-        self._last = last
-
     def __iter__(self) -> Iterator[Snapshot]:
         for snapshot in self._snapshots:
-            if self._seen is not None and isinstance(snapshot, Snapshot):
-                found = self._seen.compare(snapshot)
-                if found.refused:
-                    raise DataError(f"{self._seen.folder}: {found.why}")
-                if not found.later:
-                    continue
             self._given = snapshot
             yield snapshot

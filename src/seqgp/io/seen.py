@@ -7,10 +7,10 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from seqgp.io.moments import moment_text
-from seqgp.io.step import data_digest
+from seqgp.base.snapshot import Snapshot
+from seqgp.io.step import Step, data_digest
 from seqgp.io.store import Store
-from seqgp.models.snapshot import Snapshot
+from seqgp.io.timestamps import moment_text
 
 
 class SeenBefore(NamedTuple):
@@ -25,14 +25,42 @@ class SeenBefore(NamedTuple):
         return self.why is not None
 
 
+class _Used(NamedTuple):
+    """A step as far as its data are concerned; the rest of its header is large, and not kept."""
+
+    number: int
+    t: float
+    digest: str
+    file: Step
+
+
 class Seen:
     """The data of a run, by time."""
 
     def __init__(self, store: Store):
         self.folder = store.path
         self._data = store.manifest.section("data")
-        self._steps = list(store)
-        self._by_time = {step.t: step for step in self._steps}
+        self._manifest = store.manifest
+        self._steps: list[_Used] = []
+        self._by_time: dict[float, _Used] = {}
+        self._numbers: set[int] = set()  # of lost steps whose time is known
+        self._lost: dict[float, str] = {}  # those times, and the digests of the data
+        self._taken: dict[int, set[float]] = {}  # times that were taken for those of lost steps, by the step before
+        for step in store:
+            self.add(step)
+
+    def add(self, step: Step) -> None:
+        """Note a step that follows those which are known."""
+        used = _Used(step.number, step.t, step.digest, Step(step.path, self._manifest))
+        before = self._steps[-1].number if self._steps else 0
+        if used.number - 1 > before and step.previous is not None:
+            self._numbers.add(used.number - 1)
+            self._lost[step.previous.t] = step.previous.data
+        self._steps.append(used)
+        self._by_time[used.t] = used
+
+    def __len__(self) -> int:
+        return len(self._steps)
 
     @property
     def last(self) -> float:
@@ -46,13 +74,19 @@ class Seen:
             return SeenBefore(later=True)
         step = self._by_time.get(t)
         if step is not None:
-            if step.digest == data_digest(snapshot) or same_data(step.snapshot, snapshot):
+            if step.digest == data_digest(snapshot) or same_data(step.file.snapshot, snapshot):
                 return SeenBefore()
             return SeenBefore(
                 why=f"the data at {self._said(t)} are not those that were stored; a step that was sampled cannot "
                 "change: leave it out, or begin another run"
             )
-        if self._is_lost(t):
+        data = self._lost.get(t)
+        if data is not None and data != data_digest(snapshot):
+            return SeenBefore(
+                why=f"the data at {self._said(t)} are not those that were used (the step is lost, and its rows may "
+                "stand in another order); leave them out"
+            )
+        if data is not None or self._is_lost(t):
             return SeenBefore()
         return SeenBefore(
             why=f"{self._said(t)} is before the last stored time, {self._said(self.last)}, but was never seen; only "
@@ -66,7 +100,13 @@ class Seen:
         """Whether a time falls where a step is missing: its data were used, but its file was set aside."""
         before = max((step.number for step in self._steps if step.t < t), default=0)
         after = min((step.number for step in self._steps if step.t > t), default=before)
-        return after - before > 1
+        # The step after a gap says when the last one in it was: another time is that of a further lost step, or late.
+        known = sum(before < number < after for number in self._numbers)
+        taken = self._taken.setdefault(before, set())
+        if t not in taken and len(taken) >= after - before - 1 - known:
+            return False
+        taken.add(t)
+        return True
 
 
 def same_data(a: Snapshot, b: Snapshot) -> bool:

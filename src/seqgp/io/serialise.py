@@ -7,29 +7,43 @@ is stored by its name and looked up among those registered here; its fields are 
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
 
-from seqgp.filtering.linearised import Linearisation
+from seqgp.base.info import ChainInfo, OnlineInfo, UpdateInfo, info_of_version_0_2
+from seqgp.fields.dense import Dense
+from seqgp.fields.grid import Grid, SharedGrid
+from seqgp.fields.knots import KnotGrid, Knots
+from seqgp.fields.sites import Window
 from seqgp.io.errors import DamagedError, StoreError
-from seqgp.latents.dense import Dense
-from seqgp.latents.grid import Grid, SharedGrid
-from seqgp.latents.knots import KnotGrid, Knots
-from seqgp.latents.sites import Window
-from seqgp.online.cloud import Cloud
-from seqgp.online.memory import CloudQuadratic, Memory
-from seqgp.online.renewal import Renewal
-from seqgp.online.state import OnlineState
-from seqgp.online.surrogate import SnapshotSurrogate
-from seqgp.samplers.info import Info, UpdateInfo
-from seqgp.sequential.state import SequentialState
+from seqgp.samplers.ibis import Rejuvenation
+from seqgp.samplers.online.memory import Memory, QuadraticFit
+from seqgp.samplers.online.state import OnlineState
+from seqgp.samplers.online.surrogate import SnapshotSurrogate
+from seqgp.samplers.particles import Particles
+from seqgp.samplers.sequential.state import SequentialState
+from seqgp.statespace.linearise import Linearisation
 
 Arrays = dict[str, np.ndarray]
 
 _classes: dict[str, type] = {}
+
+# What earlier versions wrote under other names: classes, and fields of a class by the name that it was stored under.
+_RENAMED = {
+    "State": "SequentialState",
+    "Cloud": "Particles",
+    "CloudQuadratic": "QuadraticFit",
+    "Renewal": "Rejuvenation",
+}
+_RENAMED_FIELDS = {
+    "Cloud": {"log_evidence": "log_evidences", "last": "log_increment"},
+    "OnlineState": {"cloud": "particles", "born": "evaluated_at"},
+    "Renewal": {"effective": "ess"},
+}
 
 
 def register(*classes: type) -> None:
@@ -37,7 +51,7 @@ def register(*classes: type) -> None:
     for cls in classes:
         if not (issubclass(cls, eqx.Module) or _is_named_tuple(cls)):
             raise StoreError(f"register: {cls.__name__} is neither a named tuple nor an Equinox module")
-        if _classes.setdefault(cls.__name__, cls) is not cls:
+        if cls.__name__ in _RENAMED or _classes.setdefault(cls.__name__, cls) is not cls:
             raise StoreError(f"register: another class is called {cls.__name__} already; choose another name")
 
 
@@ -111,19 +125,70 @@ def _encode_array(array: Any, name: str, arrays: Arrays) -> dict[str, Any]:
 
 
 def _decode_class(skeleton: dict[str, Any], arrays: Any) -> Any:
-    cls = _classes.get(skeleton["$class"])
+    name = str(skeleton["$class"])
+    if name == "Info":
+        return info_of_version_0_2({key: decode(value, arrays) for key, value in skeleton["fields"].items()})
+    cls = _classes.get(_RENAMED.get(name, name))
     if cls is None:
         raise DamagedError(
-            f"class {skeleton['$class']!r} is not known here: seqgp.io.serialise.register it before reading, or "
+            f"class {name!r} is not known here: seqgp.io.serialise.register it before reading, or "
             "use the version of seqgp that wrote the run"
         )
-    values = {key: decode(value, arrays) for key, value in skeleton["fields"].items()}
+    renamed = _RENAMED_FIELDS.get(name, {})
+    stored: dict[str, Any] = skeleton["fields"]
+    values = {renamed.get(key, key): decode(value, arrays) for key, value in stored.items()}
     if _is_named_tuple(cls):
+        check_fields(cls, values)
         return _named_tuple(cls, values)
     instance = object.__new__(cls)
     for key, value in values.items():
         object.__setattr__(instance, key, value)
     return instance
+
+
+_KINDS = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,), "dict": (dict,), "Mapping": (dict,),
+          "tuple": (tuple,), "list": (list,), "None": (type(None),)}  # fmt: skip
+_HELD = re.compile(r"(?:dict|Mapping)\[str, ([^,]+)\]|tuple\[([^,]+), \.\.\.\]")
+_ARRAY = re.compile(r"(?:Float|Int|Bool|Shaped)\[[^,\]]+, *[\"'] ?([^\"']*)[\"']\]")
+
+
+def check_fields(cls: Any, values: dict[str, Any]) -> None:
+    """Raise where a field of a named tuple is not of the kind that its annotation says, as far as that is plain."""
+    for name, value in values.items():
+        text = cls.__annotations__.get(name, "Any")
+        text = getattr(text, "__forward_arg__", text)  # as a named tuple keeps what is annotated as text
+        if isinstance(text, str) and not _fits(text, value):
+            found = f"{type(value).__name__} {shape_of(value)}".strip()
+            raise DamagedError(f"{cls.__name__}.{name}: expected {text}, found {found}")
+
+
+def _fits(text: str, value: Any) -> bool:
+    """Whether a value may be what an annotation says; one that is not understood fits."""
+    array = _ARRAY.fullmatch(text)
+    if array is not None:
+        sizes = array.group(1).split()
+        known = not any(size.startswith(("*", "...", "#")) for size in sizes)
+        return hasattr(value, "dtype") and value.dtype.kind in "fiub" and (not known or value.ndim == len(sizes))
+    parts = [part.strip() for part in text.split(" | ")]
+    if len(parts) > 1 and "[" not in text.replace("dict[", "").replace("tuple[", ""):
+        return any(_fits(part, value) for part in parts)
+    plain = text.split("[")[0].strip()
+    held = _HELD.fullmatch(text)
+    if held is not None:
+        if not isinstance(value, _KINDS[plain]):
+            return False
+        inside = value.values() if isinstance(value, dict) else value
+        return all(_fits(held.group(1) or held.group(2), one) for one in inside)
+    if plain in ("ArrayLike", "np.ndarray"):
+        return hasattr(value, "dtype") and value.dtype.kind in "fiub"
+    if plain in _KINDS:
+        return isinstance(value, _KINDS[plain]) and (plain == "bool" or not isinstance(value, bool))
+    return isinstance(value, _classes[plain]) if plain in _classes else True
+
+
+def shape_of(value: Any) -> str:
+    """The shape of an array, in words; empty for anything else."""
+    return f"of shape {value.shape}" if hasattr(value, "shape") else ""
 
 
 def _named_tuple(cls: Any, values: dict[str, Any]) -> Any:
@@ -141,6 +206,5 @@ def _is_named_tuple(cls: type) -> bool:
     return issubclass(cls, tuple) and hasattr(cls, "_fields")
 
 
-register(OnlineState, Cloud, Memory, CloudQuadratic, Renewal, SnapshotSurrogate, Linearisation)
-register(SequentialState, Window, Info, UpdateInfo, Dense, Grid, SharedGrid, Knots, KnotGrid)
-_classes["State"] = SequentialState  # its name in runs written by version 0.1
+register(OnlineState, Particles, Memory, QuadraticFit, Rejuvenation, SnapshotSurrogate, Linearisation)
+register(SequentialState, Window, OnlineInfo, ChainInfo, UpdateInfo, Dense, Grid, SharedGrid, Knots, KnotGrid)

@@ -9,8 +9,8 @@ import numpy as np
 import numpyro.distributions as dist
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, PlainValidator, Tag
 
-from seqgp.models.errors import ModelError, one_line
-from seqgp.models.priors import FromDistribution, Prior, ScaledSigmoid
+from seqgp.base.errors import ModelError, SeqgpError, one_line
+from seqgp.base.priors import FromDistribution, Prior, ScaledSigmoid
 
 DistributionName = Literal[
     "Beta", "Cauchy", "Exponential", "Gamma", "Gumbel", "HalfCauchy", "HalfNormal", "InverseGamma", "Laplace",
@@ -118,7 +118,7 @@ def slot_of(spec: Any) -> Any:
     return spec if isinstance(spec, (int, float)) else spec.build()
 
 
-class OwnPart(Exception):
+class OwnPart(SeqgpError):
     """A part of a model that has no name here."""
 
 

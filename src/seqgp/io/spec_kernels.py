@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from seqgp import kernels
 from seqgp.io.spec_entries import Entry, Number, OwnPart, SlotSpec, Strict, Whole, slot_of, words_of
-from seqgp.models import kernels
 
 KernelName = Literal[
     "SquaredExponential", "Matern12", "Matern32", "Matern52", "RationalQuadratic", "Periodic", "Constant", "WhiteNoise",
-    "LinearKernel", "Rotated", "GreatCircle", "Coregionalised",
+    "DotProduct", "Rotated", "GreatCircle", "Coregionalised",
 ]  # fmt: skip
 
 TAKES: dict[str, tuple[str, ...]] = {  # the keys of each kernel, first those that it needs
@@ -23,7 +23,7 @@ TAKES: dict[str, tuple[str, ...]] = {  # the keys of each kernel, first those th
     "Periodic": ("lengthscale", "period"),
     "Constant": ("scale",),
     "WhiteNoise": ("scale",),
-    "LinearKernel": ("scale", "centre"),
+    "DotProduct": ("scale", "centre"),
     "Rotated": ("of", "angle"),
     "GreatCircle": ("of", "radius"),
     "Coregionalised": ("outputs", "rank", "of", "weights", "own"),
@@ -46,9 +46,9 @@ class KernelSpec(Strict):
     alpha: Entry | None = Field(None, description="RationalQuadratic: small for many lengthscales; 1 by default")
     period: Entry | None = Field(None, description="Periodic: the length of a cycle")
     scale: SlotSpec | None = Field(
-        None, description="Constant, WhiteNoise: a standard deviation; LinearKernel: that of its slopes; 1 by default"
+        None, description="Constant, WhiteNoise: a standard deviation; DotProduct: that of its slopes; 1 by default"
     )
-    centre: tuple[Number, ...] | None = Field(None, description="LinearKernel: where it is zero; 0 by default")
+    centre: tuple[Number, ...] | None = Field(None, description="DotProduct: where it is zero; 0 by default")
     angle: Entry | None = Field(None, description="Rotated: from the first input towards the second, in radians")
     radius: Number | None = Field(None, description="GreatCircle: of the sphere; the Earth's in kilometres by default")
     outputs: Whole | None = Field(None, ge=2, description="Coregionalised: how many; the first input is their number")
@@ -60,6 +60,12 @@ class KernelSpec(Strict):
     product: tuple[KernelSpec, ...] | None = Field(
         None, min_length=2, description="in place of a name: kernels that multiply"
     )
+
+    @field_validator("kernel", mode="before")
+    @classmethod
+    def _renamed(cls, name: Any) -> Any:
+        """The name that version 0.2 wrote."""
+        return "DotProduct" if name == "LinearKernel" else name
 
     @model_validator(mode="after")
     def _without_effect(self) -> KernelSpec:
@@ -84,7 +90,7 @@ class KernelSpec(Strict):
         if self.sum is not None:
             return kernels.Sum(tuple(one.build() for one in self.sum))
         if self.product is not None:
-            return kernels.Times(tuple(one.build() for one in self.product))
+            return kernels.Product(tuple(one.build() for one in self.product))
         name = self.kernel or "SquaredExponential"
         given: dict[str, Any] = {}
         for key in TAKES[name]:
@@ -99,7 +105,7 @@ class KernelSpec(Strict):
 def kernel_words(kernel: Any) -> dict[str, Any]:
     """A kernel in words."""
     name = type(kernel).__name__
-    if type(kernel) in (kernels.Sum, kernels.Times):
+    if type(kernel) in (kernels.Sum, kernels.Product):
         return {"sum" if name == "Sum" else "product": [kernel_words(part) for part in kernel.parts]}
     if name not in TAKES:
         raise OwnPart

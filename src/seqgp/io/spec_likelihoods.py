@@ -1,142 +1,125 @@
-"""Ready-made likelihoods in words."""
+"""Ready-made likelihoods in words: the tables of a configuration follow from their classes."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import inspect
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, create_model, model_validator
 
+from seqgp.base.options import Option, options_of
+from seqgp.base.priors import Parameter
 from seqgp.io.spec_entries import Entry, Number, OwnPart, Strict, Whole, one_or_many, slot_of, words_of
-from seqgp.models import families
-from seqgp.models.cox import LogGaussianCox
-from seqgp.models.gaussian import Gaussian
-from seqgp.models.likelihoods import Likelihood
+from seqgp.likelihoods import catalogue
+from seqgp.likelihoods.base import Likelihood
+from seqgp.likelihoods.context import Amount
 
-LikelihoodName = Literal[
-    "Gaussian", "StudentT", "Poisson", "Bernoulli", "Binomial", "NegativeBinomial", "LogNormal", "Gamma", "Beta",
-    "Ordinal", "Censored", "LogGaussianCox",
-]  # fmt: skip
-MADE: dict[str, Any] = {"Gaussian": Gaussian, "LogGaussianCox": LogGaussianCox}
-
-TAKES: dict[str, tuple[str, ...]] = {
-    "Gaussian": ("noise", "errors", "combine", "trend", "since"),
-    "StudentT": ("noise", "df"),
-    "Poisson": ("exposure",),
-    "Bernoulli": ("link",),
-    "Binomial": ("trials",),
-    "NegativeBinomial": ("dispersion", "exposure"),
-    "LogNormal": ("noise",),
-    "Gamma": ("shape",),
-    "Beta": ("precision",),
-    "Ordinal": ("cutpoints",),
-    "Censored": ("noise", "limit"),
-    "LogGaussianCox": ("domain", "bins"),
-}
-NEEDS: dict[str, tuple[str, ...]] = {
-    "Gaussian": ("noise",),
-    "StudentT": ("noise",),
-    "NegativeBinomial": ("dispersion",),
-    "LogNormal": ("noise",),
-    "Gamma": ("shape",),
-    "Beta": ("precision",),
-    "Ordinal": ("cutpoints",),
-    "Censored": ("noise", "limit"),
-}
-USELESS = {"combine": "errors", "since": "trend"}  # without the other
-
-# a number, or the name of one of data.covariates
-Known = Number | str
+FAMILIES: dict[str, Any] = catalogue.classes(Likelihood)
+OPTIONS: dict[str, dict[str, Option]] = {name: options_of(family) for name, family in FAMILIES.items()}
 Bins = Annotated[
     Annotated[Whole, Tag("$one")] | Annotated[tuple[Whole, ...], Tag("$list")],
     Discriminator(one_or_many),
 ]
+IN_WORDS: dict[Any, Any] = {  # what an argument is in Python, and what in a configuration
+    Parameter: Entry,
+    Sequence[Parameter]: tuple[Entry, ...],
+    Amount: Number | str,  # a number, or the name of one of data.covariates
+    float | str: Number | str,
+    str: str,
+    float: Number,
+    Sequence[tuple[float, float]]: tuple[tuple[Number, Number], ...],
+    int | Sequence[int]: Bins,
+}
 
 
-class LikelihoodSpec(Strict):
+class _Family(Strict):
     """A ready-made likelihood by name, with its parameters."""
 
-    family: LikelihoodName = Field("Gaussian", description="the distribution of the data given the latent")
-    noise: Entry | None = Field(None, description="Gaussian, StudentT, LogNormal, Censored: a standard deviation")
-    errors: str | None = Field(None, description="Gaussian: the covariate with known standard errors")
-    combine: Literal["times", "squares"] | None = Field(
-        None, description="Gaussian: whether noise multiplies the errors (the default) or is added to them in squares"
-    )
-    trend: Entry | None = Field(None, description="Gaussian: of the log of the noise, per unit of time")
-    since: Number | None = Field(None, description="Gaussian: the time at which the noise is `noise`; 0 by default")
-    df: Entry | None = Field(None, description="StudentT: degrees of freedom; 4 by default")
-    exposure: Known | None = Field(
-        None, description="Poisson, NegativeBinomial: what the rate is multiplied by, a number or a covariate"
-    )
-    trials: Known | None = Field(None, description='Binomial: a number or a covariate; `"trials"` by default')
-    dispersion: Entry | None = Field(None, description="NegativeBinomial: the smaller, the more spread")
-    shape: Entry | None = Field(None, description="Gamma: one over the relative variance")
-    precision: Entry | None = Field(None, description="Beta: the larger, the nearer to the mean")
-    link: Literal["logit", "probit"] | None = Field(None, description="Bernoulli: logit by default")
-    cutpoints: tuple[Entry, ...] | None = Field(
-        None, description="Ordinal: increasing numbers, or priors that do not overlap"
-    )
-    limit: Known | None = Field(None, description="Censored: the detection limit, a number or a covariate")
-    domain: tuple[tuple[Number, Number], ...] | None = Field(
-        None, description="LogGaussianCox: the box whose cells the inputs are the centres of"
-    )
-    bins: Bins | None = Field(None, description="LogGaussianCox: cells along each side")
+    family: str
 
     @model_validator(mode="after")
-    def _without_effect(self) -> LikelihoodSpec:
-        given = [name for name in type(self).model_fields if name != "family" and getattr(self, name) is not None]
-        takes = TAKES[self.family]
+    def _without_effect(self) -> _Family:
+        options, given = OPTIONS[self.family], self._given()
         for key in given:
-            if key not in takes:
-                raise ValueError(f"likelihood {self.family} has no parameter {key!r}; it has: {', '.join(takes)}")
-        for key in NEEDS.get(self.family, ()):
-            if key not in given:
+            if key not in options:
+                raise ValueError(f"likelihood {self.family} has no parameter {key!r}; it has: {', '.join(options)}")
+        for key, option in options.items():
+            if option.required and key not in given:
                 raise ValueError(f"likelihood {self.family} needs {key}")
-        for key, other in USELESS.items():
+        for key, other in FAMILIES[self.family].only_with.items():
             if key in given and other not in given:
                 raise ValueError(f"{key} has no effect without {other}; leave it out")
         return self
 
-    def needed_covariates(self) -> tuple[str, ...]:
-        """The entries of the context without which it has no density."""
-        named = {key: getattr(self, key) for key in ("errors", "exposure", "trials", "limit")}
-        if self.family == "Binomial" and self.trials is None:
-            named["trials"] = "trials"
-        if self.family == "LogGaussianCox":
-            named["exposure"] = "exposure"
-        return tuple(name for name in named.values() if isinstance(name, str))
-
-    def used_covariates(self) -> tuple[str, ...]:
-        """The entries of the context that it uses where they are there."""
-        optional = ("exposure",) if self.family == "Poisson" and self.exposure is None else ()
-        return self.needed_covariates() + optional
+    def _given(self) -> dict[str, Any]:
+        values = {name: getattr(self, name) for name in type(self).model_fields if name != "family"}
+        return {name: value for name, value in values.items() if value is not None}
 
     def build(self) -> Likelihood:
         """The likelihood."""
-        given = {key: _plain(getattr(self, key)) for key in TAKES[self.family] if getattr(self, key) is not None}
-        return (MADE.get(self.family) or getattr(families, self.family))(**given)
+        return FAMILIES[self.family](**{key: _argument(value) for key, value in self._given().items()})
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, tuple) and value and isinstance(value[0], tuple):
-        return value
-    return slot_of(value)
+def _argument(value: Any) -> Any:
+    plain = isinstance(value, str) or (isinstance(value, tuple) and value and isinstance(value[0], tuple))
+    return value if plain else slot_of(value)
 
 
-def likelihood_words(likelihood: Any) -> dict[str, Any]:
+def _fields() -> dict[str, Any]:
+    """The keys of all families, each with what it means to which of them."""
+    name = Field("Gaussian", description="the distribution of the data given the latent")
+    fields: dict[str, Any] = {"family": (Literal[tuple(FAMILIES)], name)}
+    for key in dict.fromkeys(key for options in OPTIONS.values() for key in options):
+        having = {family: options[key] for family, options in OPTIONS.items() if key in options}
+        kind = _in_words(next(iter(having.values())).kind)
+        fields[key] = (kind | None, Field(None, description=_meaning(having)))
+    return fields
+
+
+def _in_words(kind: Any) -> Any:
+    if getattr(kind, "__origin__", None) is Literal:
+        return kind
+    for python, words in IN_WORDS.items():
+        if kind in (python, python | None):
+            return words
+    raise TypeError(f"an argument of a likelihood is {kind}, which has no form in a configuration")
+
+
+def _meaning(having: dict[str, Option]) -> str:
+    """``Gaussian, StudentT: a standard deviation``, for each of several meanings."""
+    by_text: dict[str, list[str]] = {}
+    for family, option in having.items():
+        by_text.setdefault(_described(option), []).append(family)
+    return "; ".join(f"{', '.join(families)}: {text}" for text, families in by_text.items())
+
+
+def _described(option: Option) -> str:
+    text = option.description.replace("``", "`").replace("the name of an entry of the context", "a covariate")
+    if option.default in (None, (), inspect.Parameter.empty):
+        return text
+    shown = f'`"{option.default}"`' if isinstance(option.default, str) else f"{option.default:g}"
+    return f"{text}; {shown} by default"
+
+
+if TYPE_CHECKING:
+
+    class LikelihoodSpec(_Family):
+        """A ready-made likelihood by name, with its parameters."""
+else:
+    LikelihoodSpec = create_model("LikelihoodSpec", __base__=_Family, __doc__=_Family.__doc__, **_fields())
+
+
+def likelihood_words(likelihood: Likelihood) -> dict[str, Any]:
     """A likelihood in words."""
     name = type(likelihood).__name__
-    if name not in TAKES:
+    if FAMILIES.get(name) is not type(likelihood):
         raise OwnPart
-    words: dict[str, Any] = {"family": name} | {key: words_of(slot) for key, slot in likelihood.priors.items()}
-    if name == "LogGaussianCox":
-        return words | {"domain": [list(side) for side in likelihood.domain], "bins": list(likelihood.bins)}
-    if name == "Gaussian":
-        scatter = likelihood.scatter
-        words |= {} if scatter.errors is None else {"errors": scatter.errors, "combine": scatter.combine}
-        return words | ({"since": scatter.since} if scatter.trending else {})
-    if name == "Bernoulli":
-        return words | {"link": "probit" if "probit" in likelihood.function.__name__ else "logit"}
-    settings = getattr(likelihood.function, "keywords", {})
-    return words | {key: list(v) if isinstance(v, tuple) else v for key, v in settings.items() if v is not None}
+    arguments = likelihood.arguments()
+    words = {key: words_of(v) if key in likelihood.priors else _listed(v) for key, v in arguments.items()}
+    return {"family": name} | words
+
+
+def _listed(value: Any) -> Any:
+    """Lists in place of tuples, as a file has them."""
+    return [_listed(one) for one in value] if isinstance(value, Iterable) and not isinstance(value, str) else value

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag
 
 from seqgp.io.spec_entries import Entry, Number, OwnPart, SlotSpec, Strict, Whole, one_or_many, slot_of, words_of
-from seqgp.models.features import Feature, FromContext, harmonics
-from seqgp.models.means import Linear
+from seqgp.means.base import Linear
+from seqgp.means.features import Feature, FromContext, harmonics
 
 
 class HarmonicsSpec(Strict):

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from seqgp import kernels
 from seqgp.io.spec_entries import Entry, OwnPart, Real, Strict, one_or_many, slot_of, words_of
 from seqgp.io.spec_kernels import KernelSpec, kernel_words
 from seqgp.io.spec_likelihoods import LikelihoodSpec, likelihood_words
 from seqgp.io.spec_means import LinearSpec, MeanSpec, mean_words
-from seqgp.models import kernels
-from seqgp.models.model import Model
+from seqgp.model import Model
 
 __all__ = ["ModelSpec", "Strict", "specify"]
 
@@ -34,12 +34,12 @@ class TermSpec(Strict):
 
     time: KernelSpec = Field(description="a kernel, as in `[model.time]`")
     space: Space = Field(description="a kernel, as in `[model.space]`")
-    scale: Entry = Field(1.0, description="the standard deviation of this part of the latent")
+    scale: Entry = Field(1.0, description="the standard deviation of this term")
 
     def build(self) -> kernels.Separable:
         """The term."""
         if isinstance(self.space, tuple):
-            space = kernels.Product([kernel.build() for kernel in self.space])
+            space = kernels.PerColumn([kernel.build() for kernel in self.space])
         else:
             space = self.space.build()
         return kernels.Separable(time=self.time.build(), space=space, scale=slot_of(self.scale))
@@ -50,13 +50,13 @@ class ModelSpec(Strict):
 
     time: KernelSpec | None = None
     space: Space | None = None
-    scale: Entry | None = Field(None, description="the standard deviation of the latent; 1 by default")
+    scale: Entry | None = Field(None, description="the standard deviation of the latent function; 1 by default")
     terms: tuple[TermSpec, ...] | None = Field(
         None,
         min_length=1,
-        description="in place of time, space and scale: latents that add, `[[model.terms]]`",
+        description="instead of time, space and scale: terms that add, `[[model.terms]]`",
     )
-    mean: MeanSpec = Field(0.0, description="the mean level; with covariates a table, `[model.mean]`")
+    mean: MeanSpec = Field(0.0, description="the mean; a table `[model.mean]` with covariates")
     likelihood: LikelihoodSpec
     jitter: Jitter = 1e-8
 
@@ -102,7 +102,7 @@ def specify(model: Model) -> dict[str, Any] | None:
 
 
 def _term_words(term: kernels.Separable) -> dict[str, Any]:
-    if isinstance(term.space, kernels.Product):
+    if isinstance(term.space, kernels.PerColumn):
         space = [kernel_words(factor) for factor in term.space.factors]
     else:
         space = kernel_words(term.space)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import warnings
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from seqgp.base.errors import DataError, SeqgpError
+from seqgp.base.info import Info
+from seqgp.base.snapshot import Snapshot
 from seqgp.io.errors import DamagedError, StoreError
 from seqgp.io.files import PARTIAL, sync_folder
 from seqgp.io.integrity import Damage, check_run, repair_run
@@ -15,20 +20,21 @@ from seqgp.io.layout import BROKEN, LEFT, STEPS, own_folder, step_files, step_pa
 from seqgp.io.layout import MANIFEST as NAME
 from seqgp.io.lock import HOLDER, LOCK, Held, locked
 from seqgp.io.manifest import (
+    HOW_TO_SEE,
     REMEDY,
     Manifest,
     check_same,
     is_sealed,
+    knows_objects_by_type,
     new_manifest,
     read_manifest,
+    settings_of,
+    unseen_objects,
     write_manifest,
 )
-from seqgp.io.step import Step, write_step
-from seqgp.models.errors import DataError, SeqgpError
-from seqgp.models.model import Model
-from seqgp.models.snapshot import Snapshot
-from seqgp.samplers.info import Info
-from seqgp.samplers.protocol import Sampler, State
+from seqgp.io.step import Previous, Step, write_step
+from seqgp.model import Model
+from seqgp.samplers.base import Sampler, State
 
 
 class Store:
@@ -79,6 +85,16 @@ class Store:
     def __iter__(self) -> Iterator[Step]:
         manifest = self.manifest
         return (Step(path, manifest) for path in self._files())
+
+    def last_ones(self, count: int | None) -> list[Step]:
+        """The last few steps, or all."""
+        manifest = self.manifest
+        return [Step(path, manifest) for path in self._files()[-count if count else None :]]
+
+    def after(self, number: int) -> Iterator[Step]:
+        """The steps after that of a number."""
+        manifest = self.manifest
+        return (Step(path, manifest) for path in self._files() if int(path.stem) > number)
 
     @property
     def times(self) -> list[float]:
@@ -142,6 +158,10 @@ class Store:
         finally:
             self._remove_if_empty(made)
 
+    def forget(self) -> None:
+        """Read the manifest again when it is asked for next: another process may have written it."""
+        self._manifest = None
+
     def check(self) -> list[Damage]:
         """Read every file of the run, and name what is broken, missing, or does not belong to it."""
         return check_run(self.path)
@@ -164,6 +184,8 @@ class Store:
             read_manifest(self.path)  # says what to do about one that is gone
         if key is None:
             raise StoreError(f"{self.path}: a new run needs a random key: key=jax.random.key(0), say")
+        if unseen := unseen_objects(sampler):
+            warnings.warn(f"{self.path}: {unseen}: the run cannot be resumed; {HOW_TO_SEE}", stacklevel=4)
         # A manifest without a step, of a run that was stopped before its first, binds nobody.
         self._manifest = new_manifest(sampler, key, configuration)
         write_manifest(self.path, self._manifest)
@@ -171,8 +193,10 @@ class Store:
     def _go_on(self, sampler: Sampler, key: Any, configuration: dict[str, Any] | None) -> None:
         before = manifest = self.manifest
         check_same(self.path, manifest, sampler, key)
-        if not is_sealed(self.path):  # of version 0.1: from now on the model is known in full, an edit noticed
-            manifest = manifest._replace(model=sampler.model.fingerprint(), by_names=False)
+        if not is_sealed(self.path) or knows_objects_by_type(manifest, sampler):
+            # Of version 0.1 or 0.2: from now on the model is known in full, an edit noticed.
+            told = {"model": sampler.model.fingerprint(), "sampler": settings_of(sampler)}
+            manifest = manifest._replace(**told, by_names=False)
         if configuration is not None:  # titles, names of columns: model, sampler and key are the same
             manifest = manifest._replace(configuration=configuration)
         if manifest != before:
@@ -221,14 +245,17 @@ class Writer:
         self.store = store
         self.keep = keep
         self._held = held
-        self._shrunk: set[Path] = set()
+        self._last = store.latest() if len(store) else None
+        self._whole: deque[Step] | None = None  # those that are not summaries, the oldest first
+
+    def take_up(self, held: Held) -> None:
+        """Go on with the lock held anew; nobody else has written since it was held before."""
+        self._held = held
 
     def last(self) -> Step | None:
         """The step to go on from; ``None`` where the run has none yet."""
-        if not len(self.store):
-            return None
-        step = self.store.latest()
-        if not step.whole:
+        step = self._last
+        if step is not None and not step.whole:
             raise DamagedError(
                 f"{self.store.path}: the draws of the last step ({step.number}) are not kept, so the run cannot go on; "
                 "begin a new one, with a larger keep="
@@ -237,22 +264,32 @@ class Writer:
 
     def append(self, state: State, info: Info, snapshot: Snapshot) -> Step:
         """Add a step, and shrink those that are no longer kept whole."""
-        files = self.store._files()
-        if files and state.step <= int(files[-1].stem):
-            raise StoreError(
-                f"{self.store.path}: step {state.step} is there already; the last is {int(files[-1].stem)}"
-            )
+        last = self._last
+        if last is not None and state.step <= last.number:
+            raise StoreError(f"{self.store.path}: step {state.step} is there already; the last is {last.number}")
         if state.t != snapshot.t:
             raise DataError(f"{self.store.path}: a state at t = {state.t} with data at t = {snapshot.t}")
         self._held.check()
         path = self.store._path(state.step)
-        write_step(path, self.store.manifest, state, info, snapshot)
-        if self.keep is not None:
-            for old in files[: max(0, len(files) + 1 - self.keep)]:
-                if old not in self._shrunk:
-                    Step(old, self.store.manifest).shrink()
-                    self._shrunk.add(old)
-        return Step(path, self.store.manifest)
+        previous = None if last is None else Previous(last.t, last.digest)
+        if self.keep is not None and self._whole is None:
+            self._whole = self._whole_steps()
+        write_step(path, self.store.manifest, state, info, snapshot, previous)
+        self._last = Step(path, self.store.manifest)
+        if self.keep is not None and self._whole is not None:
+            self._whole.append(self._last)
+            while len(self._whole) > self.keep:  # the oldest first: a process that dies leaves the last ones whole
+                self._whole.popleft().shrink()
+        return self._last
+
+    def _whole_steps(self) -> deque[Step]:
+        """The steps from the last back to the first that is a summary: before it, all are."""
+        found: deque[Step] = deque()
+        for step in reversed(self.store.last_ones(None)):
+            if not step.whole:
+                break
+            found.appendleft(step)
+        return found
 
 
 def _is_ours(path: Path) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from seqgp.samplers.protocol import State
+from seqgp.samplers.base import State
 
 PROBABILITIES = (0.025, 0.25, 0.5, 0.75, 0.975)
 STATISTICS = ("mean", "sd", "2.5%", "25%", "50%", "75%", "97.5%")

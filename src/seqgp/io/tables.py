@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,14 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool
 
+from seqgp.base.errors import DataError, extra
+from seqgp.base.snapshot import Snapshot
 from seqgp.io.dates import UNITS, compact_dates, counted, holds_dates, parse_dates
 from seqgp.io.errors import TableError
 from seqgp.io.frames import READERS, read_table, require, row_in_file
-from seqgp.models.errors import DataError, extra
-from seqgp.models.snapshot import Snapshot
 
 with extra("io"):
     import pandas as pd
+
+LARGEST_WHOLE = 2**53  # beyond, double precision does not have every whole number
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 
 
 class Columns(NamedTuple):
@@ -82,7 +86,7 @@ def snapshots_from(path: str | Path, columns: Columns) -> list[Labelled]:
     frame = read_table(path, lambda name: name == columns.location and name not in needed)
     require(path, frame, [*needed, *([columns.location] if columns.location else [])])
     times = _times(path, _column(frame, columns.time), columns)
-    inputs = np.stack([_numbers(path, _column(frame, name), missing=False) for name in columns.inputs], axis=1)
+    inputs = np.stack([_numbers(path, _column(frame, name), False, exact=True) for name in columns.inputs], axis=1)
     values = _numbers(path, _column(frame, columns.value), missing=True)
     unseen = np.isnan(values)  # nothing is asked of a covariate there, unless by the mean
     covariates = {name: _numbers(path, _column(frame, c), missing=unseen) for name, c in columns.covariates.items()}
@@ -127,8 +131,8 @@ def _rows(path: Path, first: int, last: int) -> str:
     return f"rows {row_in_file(path, first)} to {row_in_file(path, last)}"
 
 
-def _numbers(path: Path, column: Any, missing: bool | Bool[np.ndarray, " n"]) -> np.ndarray:
-    """A column as floats; where values may be missing, empty cells are NaN."""
+def _numbers(path: Path, column: Any, missing: bool | Bool[np.ndarray, " n"], exact: bool = False) -> np.ndarray:
+    """A column as floats; where values may be missing, empty cells are NaN; ``exact`` where they must stay apart."""
     if column.dtype.kind in "bmMc":  # booleans, durations, dates, complex numbers
         raise TableError(f"{path}: column {column.name!r} holds {column.dtype}, expected numbers; convert it to them")
     numbers = _as_numeric(column).to_numpy(dtype=float, na_value=np.nan)
@@ -145,6 +149,8 @@ def _numbers(path: Path, column: Any, missing: bool | Bool[np.ndarray, " n"]) ->
         hint = "; leave missing values empty" if missing is True else "; every row needs one"
         hint += " that has a value" * (not isinstance(missing, bool))
         raise TableError(f"{path}: row {row_in_file(path, index)}, column {column.name!r}: the number {what}{hint}")
+    if exact:
+        _check_exact(path, column, numbers)
     return numbers
 
 
@@ -161,8 +167,17 @@ def _names(path: Path, column: Any) -> list[str]:
 
 
 def _decimal_hint(value: Any) -> str:
-    digits = isinstance(value, str) and value.count(",") == 1 and value.replace(",", "").strip(" +-").isdigit()
-    return "; write a decimal point, not a comma" if digits else ""
+    if (
+        not isinstance(value, str)
+        or "," not in value
+        or not value.replace(",", "").replace(".", "").strip(" +-").isdigit()
+    ):
+        return ""
+    if _THOUSANDS.fullmatch(value.strip()):
+        plain = value.strip().replace(",", "")
+        either = f", or {value.strip().replace(',', '.')} if it is a decimal comma" if value.count(",") == 1 else ""
+        return f"; write {plain}, without commas between thousands{either}"
+    return "; write a decimal point, not a comma" if value.count(",") == 1 else ""
 
 
 def _column(frame: pd.DataFrame, name: str) -> Any:
@@ -192,7 +207,21 @@ def _times(path: Path, column: Any, columns: Columns) -> np.ndarray:
             "time would jump; write dates as 2024-05-31",
             stacklevel=2,
         )
-    return _numbers(path, column, missing=False)
+    return _numbers(path, column, missing=False, exact=True)
+
+
+def _check_exact(path: Path, column: Any, numbers: np.ndarray) -> None:
+    """Whole numbers that double precision would round may become equal: those of nanoseconds, say."""
+    if column.dtype.kind == "f":
+        return
+    far = np.abs(numbers) >= LARGEST_WHOLE
+    if far.any():
+        row = int(np.argmax(far))
+        raise TableError(
+            f"{path}: row {row_in_file(path, row)}, column {column.name!r}: {column.iloc[row]} is beyond 2^53, where "
+            "double precision does not tell neighbouring whole numbers apart; count from a later zero, or in larger "
+            "units"
+        )
 
 
 def _check_order(path: Path, times: np.ndarray, column: Any) -> None:

@@ -15,7 +15,8 @@ from jaxtyping import Array, Float
 
 from seqgp.linalg.types import ArrayLike
 
-ROUNDING = 1e-10  # of the mean variance, on the diagonal of a covariance that may be singular
+ROUNDING = 1e-14  # of each variance, on the diagonal of a covariance that may be singular
+SINGULAR = 1e-12  # of the largest eigenvalue, below which a direction is taken for rounding
 
 
 def _lapack(matrix):
@@ -51,10 +52,60 @@ def _cholesky_jvp(primals, tangents):
     return root, root @ (jnp.tril(inner) - 0.5 * jnp.diag(jnp.diagonal(inner)))
 
 
-def covariance_root(covariance: Float[ArrayLike, "n n"]) -> Float[Array, "n n"]:
-    """A lower root of a covariance that may be singular, or lack symmetry, up to rounding."""
-    floor = ROUNDING * jnp.mean(jnp.diagonal(covariance)) + 1e-300
-    return cholesky(0.5 * (covariance + covariance.T) + floor * jnp.eye(covariance.shape[0]))
+def covariance_root(covariance: Float[ArrayLike, "n n"], most: float = float("inf")) -> Float[Array, "n n"]:
+    """A lower root of a covariance that may be singular, or lack symmetry, up to rounding.
+
+    Args:
+        covariance: what a root is wanted of. Nothing varies where rounding left a variance at or below zero; negative
+            eigenvalues of the correlations become zero.
+        most: how far correlations may exceed one and their eigenvalues fall below zero. Beyond that, and where a
+            variance is negative, the covariance has no digits left, and the root is NaN; any rounding by default.
+    """
+    variance = jnp.diagonal(covariance)
+    known = variance <= 0
+    sd = jnp.sqrt(jnp.where(known, 1.0, variance))
+    correlation = 0.5 * (covariance + covariance.T) / (sd[:, None] * sd[None, :])
+    correlation = jnp.where(known[:, None] | known[None, :], jnp.eye(len(sd)), correlation)
+    root, least = _semidefinite_root(jnp.clip(correlation, -1.0, 1.0))
+    root = jnp.where(known, 0.0, sd)[:, None] * root
+    if most == float("inf"):
+        return root
+    lost = (least < -most) | (jnp.max(jnp.abs(correlation), initial=1.0) > 1 + most) | jnp.any(variance < 0)
+    return jnp.where(lost, jnp.nan, root)
+
+
+@custom_vmap
+def _semidefinite_root(matrix):
+    """The Cholesky factor; where rounding has left the matrix none, that of its nearest matrix that has one.
+
+    Also the smallest eigenvalue of the matrix, where that had to be found.
+    """
+    floored = matrix + ROUNDING * jnp.eye(len(matrix))
+    root = _lapack(floored)
+    return jax.lax.cond(
+        jnp.isfinite(root[-1, -1]), lambda: (root, jnp.zeros((), root.dtype)), lambda: _clipped_root(floored)
+    )
+
+
+@_semidefinite_root.def_vmap
+def _semidefinite_root_lanes(size, batched, matrix):
+    if not batched[0]:
+        return _semidefinite_root(matrix), (False, False)
+    return jax.lax.map(_semidefinite_root, matrix), (True, True)
+
+
+def _clipped_root(matrix):
+    values, vectors = _eigh(matrix)
+    half = jnp.sqrt(jnp.maximum(values, ROUNDING))[:, None] * vectors.T
+    upper = jnp.linalg.qr(half, mode="r")
+    return (upper * jnp.where(jnp.diagonal(upper) < 0, -1.0, 1.0)[:, None]).T, values[0]
+
+
+def inverse_root(matrix: Float[ArrayLike, "n n"]) -> Float[Array, "n n"]:
+    """``R`` with ``R'R`` the inverse of a covariance on the directions in which it is not singular up to rounding."""
+    values, vectors = eigenvectors(matrix)
+    kept = values > SINGULAR * values[-1]
+    return jnp.where(kept, 1 / jnp.sqrt(jnp.where(kept, values, 1.0)), 0.0)[:, None] * vectors.T
 
 
 def _solve_with(transpose: bool):

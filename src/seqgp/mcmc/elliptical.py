@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from seqgp.latents.operators import Events
+from seqgp.fields.operators import Events
 
 Tree = TypeVar("Tree")
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Key
 
+from seqgp.base.errors import SamplerError
 from seqgp.linalg.factor import cholesky
 from seqgp.linalg.types import Array
 from seqgp.mcmc.gaussian import Block, log_normal_density
@@ -25,7 +26,6 @@ from seqgp.mcmc.student import Student
 from seqgp.mcmc.target import Place, Position, Target, place_at, position_at, shift_to
 from seqgp.mcmc.tilted import Quadratic, Tilted, retilt, tilt
 from seqgp.mcmc.updates import Exploration, Schedule, Surrogate, Tuned, WarmUp
-from seqgp.models.errors import SamplerError
 
 STAGES = (0.2, 0.5, 1.0)  # of the warm-up, after each of which surrogate and ellipse are found anew
 
@@ -38,7 +38,7 @@ class InformedTuning(NamedTuple):
 
 
 class Informed(eqx.Module):
-    """Updates for likelihoods that JAX can differentiate: draws that hardly depend on each other.
+    """Updates for likelihoods that JAX can differentiate: slices along ellipses of an approximate posterior.
 
     Args:
         latent: repetitions of the latent's update in a sweep.

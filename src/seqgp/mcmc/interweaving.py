@@ -9,7 +9,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
-from seqgp.latents.operators import Events
+from seqgp.fields.operators import Events
 from seqgp.mcmc.elliptical import Evaluation, SliceInfo, elliptical_slice, random_numbers
 from seqgp.mcmc.target import Position, Target
 from seqgp.mcmc.whitened import whitened_shifted

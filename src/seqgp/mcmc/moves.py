@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from seqgp.latents.operators import Events
+from seqgp.fields.operators import Events
 from seqgp.mcmc.elliptical import Evaluation, SliceInfo, elliptical_slice, random_numbers
 from seqgp.mcmc.gaussian import Block
 from seqgp.mcmc.target import Chart, Position, Target, position_at

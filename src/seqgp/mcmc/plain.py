@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Key
 
-from seqgp.latents.operators import Events
+from seqgp.base.errors import SamplerError
+from seqgp.fields.operators import Events
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.mcmc.elliptical import SliceInfo
 from seqgp.mcmc.gaussian import Block
@@ -20,11 +21,10 @@ from seqgp.mcmc.surrogate import move_kernel_with_surrogate
 from seqgp.mcmc.target import Position, Target, position_at
 from seqgp.mcmc.updates import Exploration, Schedule, Tuned, WarmUp
 from seqgp.mcmc.whitened import Whitened, whitened_at, whitened_shifted
-from seqgp.models.errors import SamplerError
 
 
 class Sweeps(NamedTuple):
-    """How often each update is repeated in a sweep: the latent before, between and after the parameters; the mean."""
+    """Repetitions of each update in a sweep: the latent function before, between and after the parameters; the mean."""
 
     before: int = 5
     between: int = 5

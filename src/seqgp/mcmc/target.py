@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, Protocol
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from seqgp.latents.operators import Events
-from seqgp.latents.protocol import Root
+from seqgp.fields.operators import Events
+from seqgp.fields.protocol import Root
+from seqgp.likelihoods.base import Plane
 from seqgp.mcmc.gaussian import Block
-from seqgp.models.likelihoods import Plane
 
 
 class Target(Protocol):

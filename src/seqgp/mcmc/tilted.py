@@ -18,8 +18,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Float
 
-from seqgp.latents.operators import Events
-from seqgp.latents.protocol import Root
+from seqgp.fields.operators import Events
+from seqgp.fields.protocol import Root
 from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.linalg.types import Array
 from seqgp.mcmc.target import Place

@@ -113,10 +113,10 @@ class Tuned(NamedTuple):
 
 @runtime_checkable
 class Updates(Protocol):
-    """Which moves a sweep is made of. Whatever keeps this protocol can be a sampler's ``updates=``.
+    """The moves of a sweep. Any object with these members can be a sampler's ``updates=``.
 
-    It is compiled in, so it is hashable: an Equinox module with static fields, say. ``tuning`` is whatever ``tune``
-    returns, a tree of arrays.
+    It is compiled in, so it must be hashable, such as an Equinox module with static fields. ``tuning`` is what ``tune``
+    returns, a PyTree of arrays.
     """
 
     @property

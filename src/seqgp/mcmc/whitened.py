@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from seqgp.latents.operators import Events
+from seqgp.fields.operators import Events
 from seqgp.mcmc.target import Chart, Place, Target, place_at, shift_to
 
 

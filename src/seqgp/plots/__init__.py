@@ -1,6 +1,6 @@
 """Figures of a run, for notebooks: each function returns a Plotly figure."""
 
-from seqgp.models.errors import extra
+from seqgp.base.errors import extra
 
 with extra("plots"):
     import plotly as _  # noqa: F401

@@ -11,7 +11,7 @@ import numpy as np
 from seqgp.evaluate.predict import predict
 from seqgp.evaluate.scores import crps
 from seqgp.io.store import Store
-from seqgp.models.model import Model
+from seqgp.model import Model
 from seqgp.samplers.keys import stream
 
 DRAWS = 200  # of each forecast, evenly spread over those there are

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from seqgp.base.info import ChainInfo, OnlineInfo
 from seqgp.io.lattice import LatticeSurface, surfaces_of
 from seqgp.io.summary import STATISTICS
 from seqgp.plots.checks import Check
 from seqgp.plots.field import field_layout, field_traces, frame_limits
 from seqgp.plots.history import History, history_of, stations_of
 from seqgp.plots.style import BAND, COLOUR, GREY, WIDE_BAND, figure, graph_objects, label
-from seqgp.samplers.info import particle_figure
 
 FRAMES = 60  # of the slider, at most: evenly spread over the steps
 LATTICE, COARSE = 40, 24  # points of a map along each side; of a map that moves
@@ -210,10 +210,10 @@ def diagnostics(source: Any) -> Any:
     history, go = history_of(source), graph_objects()
     infos, times = [moment.info for moment in history.steps], history.times()
     panels = {
-        "least ESS": [info.min_ess for info in infos],
-        "largest R-hat": [info.max_rhat for info in infos],
-        "log evidence so far": [particle_figure(info, "log_evidence") for info in infos],
-        "effective particles": [particle_figure(info, "effective") for info in infos],
+        "least ESS": [info.min_ess if isinstance(info, ChainInfo) else None for info in infos],
+        "largest R-hat": [info.max_rhat if isinstance(info, ChainInfo) else None for info in infos],
+        "log evidence so far": [info.log_evidence if isinstance(info, OnlineInfo) else None for info in infos],
+        "effective particles": [info.ess if isinstance(info, OnlineInfo) else None for info in infos],
     }
     panels = {name: values for name, values in panels.items() if not _all_missing(values)} or {"": []}
     result = make_subplots(rows=1, cols=len(panels), subplot_titles=list(panels))

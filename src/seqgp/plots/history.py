@@ -6,15 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from seqgp.base.info import Info
 from seqgp.io.errors import StoreError
-from seqgp.io.moments import date_of
 from seqgp.io.naming import naming_of
 from seqgp.io.step import labels_of
 from seqgp.io.store import Store
 from seqgp.io.summary import Summary, flat_parameters, summarise
+from seqgp.io.timestamps import date_of
 from seqgp.io.title import title_of
-from seqgp.models.model import Model
-from seqgp.samplers.info import Info
+from seqgp.model import Model
 
 
 class HistoryStep(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import Any
 
-from seqgp.models.errors import extra
+from seqgp.base.errors import extra
 
 COLOUR, GREY = "#1f5a8c", "#777777"
 BAND, WIDE_BAND = "rgba(31,90,140,0.32)", "rgba(31,90,140,0.14)"

@@ -1,13 +1,13 @@
 """Truth to compare with: samplers of the exact posterior, closed forms and quadrature."""
 
-from seqgp.full.sampler import FullSampler
-from seqgp.full.stacked import FullState
 from seqgp.reference.collapsed import CollapsedSampler
 from seqgp.reference.kalman import Filtered, kalman_filter, kalman_smoother
 from seqgp.reference.marginal import Moments, gaussian_posterior, predictive_log_score
 from seqgp.reference.online import OnlinePosterior, online_posterior
 from seqgp.reference.quadrature import Quadrature, latent_moments, quadrature
 from seqgp.reference.recursion import ScalarTarget, scalar_target, sequential_target
+from seqgp.samplers.full.sampler import FullSampler
+from seqgp.samplers.full.stacked import FullState
 
 __all__ = [
     "CollapsedSampler",

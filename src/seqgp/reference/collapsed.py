@@ -15,17 +15,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from seqgp.chains.advance import CANDIDATES, Draws
-from seqgp.chains.draw import Sampled, info_of, merge
-from seqgp.chains.plan import Plan, budget_of, divisor_near
-from seqgp.full.stacked import FullState, check_snapshots, means_at
-from seqgp.latents.operators import Events
+from seqgp.base.errors import SamplerError
+from seqgp.base.info import ChainInfo
+from seqgp.base.snapshot import Snapshot
+from seqgp.fields.operators import Events
+from seqgp.mcmc.chains import CANDIDATES, Draws
 from seqgp.mcmc.elliptical import Evaluation, SliceInfo, elliptical_slice, random_numbers
 from seqgp.mcmc.gaussian import log_normal_density
+from seqgp.mcmc.plan import Plan, budget_of, divisor_near
+from seqgp.mcmc.sample import Sampled, info_of, merge
 from seqgp.mcmc.student import Student
-from seqgp.models.errors import SamplerError
-from seqgp.models.model import Model
-from seqgp.models.snapshot import Snapshot
+from seqgp.model import Model
 from seqgp.reference.marginal import (
     Stack,
     draw_latent,
@@ -35,9 +35,9 @@ from seqgp.reference.marginal import (
     stack,
 )
 from seqgp.runtime.engine import compiled, in_threads
-from seqgp.samplers.checks import model_digest
-from seqgp.samplers.info import Info
-from seqgp.samplers.protocol import Progress
+from seqgp.runtime.progress import Progress
+from seqgp.samplers.full.stacked import FullState, check_snapshots, means_at
+from seqgp.samplers.validation import model_digest
 
 INFLATION = 1.5  # of the covariance of the warm-up draws, so that the ellipse covers the posterior's tails
 STAGES = (0.2, 0.3, 0.5)  # of the warm-up: the first on ellipses from the prior, the others on informed ones
@@ -104,7 +104,7 @@ class CollapsedSampler:
     """Draws of the latents at all times and of all parameters given all the data, for a Gaussian likelihood.
 
     Args:
-        model: the model; its likelihood must be :class:`seqgp.Gaussian`.
+        model: the model; its likelihood must be :class:`seqgp.likelihoods.Gaussian`.
         draws: how many draws to keep.
         chains: over how many chains the draws are spread; a divisor of ``draws``.
         warmup: slices per chain that are dropped; ellipses are found anew after each of three stages.
@@ -130,7 +130,7 @@ class CollapsedSampler:
 
     def sample(
         self, key: Key[Array, ""], snapshots: Sequence[Snapshot] | Snapshot, progress: Progress | None = None
-    ) -> tuple[FullState, Info]:
+    ) -> tuple[FullState, ChainInfo]:
         """Draws given all snapshots, which must be in the order of time."""
         start = time.perf_counter()
         snapshots = check_snapshots(self.model, snapshots)

@@ -4,7 +4,7 @@ For complete data at sites that stay, the eigenvectors of space turn the data in
 process: a small Kalman filter where time is Matérn, else a Cholesky factor over all times. Where data are missing or
 sites change, Matérn kernels take a Kalman filter that absorbs one value after the other; all else is dense.
 The matrices of the Matérn states are derivatives of the covariance function, and nothing is shared with
-:mod:`seqgp.filtering`, whose oracle this is.
+:mod:`seqgp.statespace`, whose oracle this is.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.polynomial import polynomial
 
+from seqgp.base.snapshot import Snapshot
+from seqgp.kernels.base import within
+from seqgp.kernels.separable import Separable
+from seqgp.kernels.stationary import Matern12, Matern32, Matern52
+from seqgp.likelihoods.gaussian import CONSTANT, Gaussian
 from seqgp.linalg.factor import cholesky, solve_lower
-from seqgp.models.gaussian import CONSTANT, Gaussian
-from seqgp.models.kernels import Matern12, Matern32, Matern52, Separable, within
-from seqgp.models.model import Model
-from seqgp.models.snapshot import Snapshot
+from seqgp.model import Model
 from seqgp.reference.marginal import Stack, data_root, stack
 
 LOG_2PI = float(np.log(2 * np.pi))

@@ -14,10 +14,12 @@ import numpy as np
 from jaxtyping import Float
 from scipy.linalg import cho_factor, cho_solve, expm
 
-from seqgp.models.errors import DataError, ModelError
-from seqgp.models.kernels import Matern12, Matern32, Matern52, one_term, within
-from seqgp.models.model import Model
-from seqgp.models.snapshot import Snapshot
+from seqgp.base.errors import DataError, ModelError
+from seqgp.base.snapshot import Snapshot
+from seqgp.kernels.base import within
+from seqgp.kernels.separable import one_term
+from seqgp.kernels.stationary import Matern12, Matern32, Matern52
+from seqgp.model import Model
 from seqgp.reference.marginal import require_gaussian
 
 

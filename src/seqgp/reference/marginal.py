@@ -11,13 +11,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 from scipy.special import logsumexp
 
-from seqgp.latents.operators import root_with_jitter
+from seqgp.base.errors import ModelError
+from seqgp.base.snapshot import Snapshot
+from seqgp.base.validation import require_x64
+from seqgp.fields.operators import root_with_jitter
 from seqgp.linalg.factor import cholesky, solve_lower
-from seqgp.models.errors import ModelError
-from seqgp.models.model import Model
-from seqgp.models.snapshot import Snapshot
+from seqgp.model import Model
 from seqgp.runtime.engine import compiled, cores, in_threads
-from seqgp.samplers.checks import require_x64
 
 
 class Stack(NamedTuple):
@@ -47,7 +47,7 @@ def require_gaussian(model: Model, who: str) -> None:
     require_x64()
     if not model.likelihood.conjugate:
         raise ModelError(
-            f"{who} integrates the latent out, which needs seqgp.Gaussian(noise) as the likelihood, got "
+            f"{who} integrates the latent out, which needs seqgp.likelihoods.Gaussian(noise) as the likelihood, got "
             f"{type(model.likelihood).__name__}; use seqgp.FullSampler"
         )
 

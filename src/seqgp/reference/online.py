@@ -17,13 +17,13 @@ from scipy.linalg import solve_triangular
 from scipy.special import gammaln, logsumexp
 from scipy.stats import norm
 
-from seqgp.full.stacked import check_snapshots
-from seqgp.models.errors import SamplerError
-from seqgp.models.model import Model
-from seqgp.models.snapshot import Snapshot
+from seqgp.base.errors import SamplerError
+from seqgp.base.snapshot import Snapshot
+from seqgp.model import Model
 from seqgp.reference.conditional import AtParameters, conditional
 from seqgp.reference.marginal import require_gaussian
 from seqgp.reference.mode import mode_and_root
+from seqgp.samplers.full.stacked import check_snapshots
 
 FREEDOM = 6.0  # degrees of freedom of the proposals
 PARTS = 3  # of the mixture

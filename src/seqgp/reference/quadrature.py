@@ -15,13 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from seqgp.full.stacked import check_snapshots
+from seqgp.base.errors import ModelError, SamplerError
+from seqgp.base.snapshot import Snapshot
 from seqgp.mcmc.gaussian import log_normal_density
-from seqgp.models.errors import ModelError, SamplerError
-from seqgp.models.model import Model
-from seqgp.models.snapshot import Snapshot
+from seqgp.model import Model
 from seqgp.reference.marginal import Stack, exact_moments, log_marginal, observed_distances, require_gaussian, stack
 from seqgp.reference.mode import mode_and_root
+from seqgp.samplers.full.stacked import check_snapshots
 
 REACH = 6.0  # where the grid starts with its edges, in standard deviations at the mode
 EDGE = 1e-6  # how much of the mass may lie at each edge

@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Float
 from scipy.linalg import cho_factor, cho_solve
 
-from seqgp.models.errors import DataError, SamplerError
-from seqgp.models.model import Model
-from seqgp.models.snapshot import Snapshot
+from seqgp.base.errors import DataError, SamplerError
+from seqgp.base.snapshot import Snapshot
+from seqgp.model import Model
 from seqgp.reference.kalman import known_parameters, mean_at, noise_at
 from seqgp.reference.marginal import Moments
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from seqgp.fleets.outcome import Status
+from seqgp.base.errors import one_line
+from seqgp.fleets.status import Status
 from seqgp.io.files import write_atomically
 from seqgp.io.store import Store
 from seqgp.report.make import report
@@ -22,6 +24,22 @@ def stream_report(folder: Path, name: str) -> Path:
     """The report of a stream, where the page links to it."""
     (folder / REPORTS).mkdir(exist_ok=True)
     return report(Store(folder / name), folder / REPORTS / f"{name}.html")
+
+
+def stream_reports(folder: Path, streams: Sequence[Status], most: int) -> dict[str, str]:
+    """Reports of the first streams that can have one; why others cannot, by name."""
+    written, without = 0, dict[str, str]()
+    for name in (one.outcome.stream for one in streams if one.outcome.steps):
+        if written >= most:
+            break
+        try:
+            stream_report(folder, name)
+            written += 1
+        except Exception as error:  # of a damaged run: the others have theirs
+            without[name] = one_line(error, 1000)
+            with contextlib.suppress(OSError):  # one from before it was damaged
+                (folder / REPORTS / f"{name}.html").unlink()
+    return without
 
 
 def fleet_page(folder: Path, streams: Sequence[Status], path: Path) -> Path:
@@ -54,9 +72,13 @@ def fleet_page(folder: Path, streams: Sequence[Status], path: Path) -> Path:
 
 def _findings(streams: Sequence[Status]) -> list[Sentence]:
     failed = [one.outcome for one in streams if one.state == "failed"]
-    remarked = [one.outcome for one in streams if one.state != "failed" and one.outcome.warnings]
+    damaged = sum(one.state == "damaged" for one in streams)
+    remarked = [one.outcome for one in streams if one.state not in ("damaged", "failed") and one.outcome.warnings]
     waiting = sum(one.state in ("waiting", "unfinished") for one in streams)
     found = []
+    if damaged:
+        what = f"Damaged: {damaged} of {len(streams)} streams; the table names the file, and `seqgp check` all."
+        found.append(Sentence(False, what))
     if failed:
         found.append(
             Sentence(False, f"Failed: {len(failed)} of {len(streams)} streams; the table has the step and why.")

@@ -11,12 +11,13 @@ import numpy as np
 from scipy.special import ndtri
 
 from seqgp import plots
+from seqgp.base.info import ChainInfo, Info, OnlineInfo
 from seqgp.io.errors import StoreError
 from seqgp.io.files import write_atomically
 from seqgp.io.lattice import LatticeSurface, surfaces_of
 from seqgp.io.store import Store
 from seqgp.io.summary import STATISTICS
-from seqgp.models.model import Model
+from seqgp.model import Model
 from seqgp.plots.checks import Check, forecast_checks
 from seqgp.plots.figures import COARSE, FRAMES, LATTICE, spread
 from seqgp.plots.history import History, history_of, stations_of
@@ -27,10 +28,8 @@ from seqgp.report.sentences import (
     about_forecasts,
     about_latent,
     about_sampling,
-    effective_numbers,
     verdict,
 )
-from seqgp.samplers.info import Info, particle_figure
 
 LARGEST = 3_000_000  # bytes of a page
 FEW_DRAWS = 100  # of each of the maps of the slider
@@ -182,15 +181,14 @@ def _parameters(page: Page, history: History, model: Model | None) -> None:
     priors = {} if model is None else prior_intervals(model)
     info = history.steps[-1].info
     shown = ("mean", "sd", "2.5%", "50%", "97.5%")
-    checked = [name for name in ("ess", "rhat") if getattr(info, name)]
+    chains = isinstance(info, ChainInfo)
     rows = []
     for name, values in found.items():
         numbers = [f"{values[-1, STATISTICS.index(s)]:.4g}" for s in shown]
         prior = ["{:.3g} to {:.3g}".format(*priors[name]) if name in priors else ""][: len(priors)]
-        ess, rhat = f"{info.ess.get(name, np.nan):.0f}", f"{info.rhat.get(name, np.nan):.3f}"
-        rows.append([name, *numbers, *prior, *(ess if which == "ess" else rhat for which in checked)])
-    names = {"ess": "ESS", "rhat": "R-hat"}
-    page.numbers(["now", *shown, *["prior, 95 %"][: len(priors)], *(names[which] for which in checked)], rows)
+        mixing = [f"{info.ess.get(name, np.nan):.0f}", f"{info.rhat.get(name, np.nan):.3f}"] if chains else []
+        rows.append([name, *numbers, *prior, *mixing])
+    page.numbers(["now", *shown, *["prior, 95 %"][: len(priors)], *(["ESS", "R-hat"] if chains else [])], rows)
     page.figures({name: plots.parameter(history, name, priors.get(name)) for name in found})
 
 
@@ -239,13 +237,13 @@ def _forecasts(page: Page, history: History, checks: Sequence[Check]) -> None:
 
 
 def _about_diagnostics(infos: Sequence[Info]) -> str:
-    if effective_numbers(infos):
-        evidence = particle_figure(infos[-1], "log_evidence")
-        error, renewals = particle_figure(infos[-1], "log_evidence_se"), particle_figure(infos[-1], "renewals")
-        said = "" if evidence is None else f" The log evidence of all data is {evidence:.2f}"
-        said += f" ± {error:.2f}." if said and error is not None else "." * bool(said)
-        again = "" if renewals is None else f" The last step renewed them {renewals:.0f} times."
-        return f"How many particles the weights leave effective, and the evidence of the data so far.{said}{again}"
+    last = infos[-1]
+    if isinstance(last, OnlineInfo):
+        return (
+            "The effective number of particles, and the log evidence of the data so far: "
+            f"{last.log_evidence:.2f} ± {last.log_evidence_se:.2f}. The last step rejuvenated the particles "
+            f"{len(last.rejuvenations)} times."
+        )
     return (
         "ESS is the number of independent draws that the draws of a step are worth; R-hat compares its chains, and is "
         "close to 1 where they agree. Neither sees what earlier steps have lost: seqgp.replicate does."
@@ -254,7 +252,7 @@ def _about_diagnostics(infos: Sequence[Info]) -> str:
 
 def _cost(page: Page, infos: Sequence[Any]) -> None:
     last = infos[-1]
-    if not last.updates:
+    if not isinstance(last, ChainInfo) or not last.updates:
         return
     rows = [
         [name, str(u.updates), f"{u.evaluations_per_update:.2f}", str(u.capped), str(u.not_positive_definite)]

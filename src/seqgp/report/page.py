@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from seqgp.models.errors import extra
+from seqgp.base.errors import extra
 
 STYLE = """
 :root { --ink: #222; --soft: #666; --line: #e2e2e2; --good: #2a7a45; --bad: #a8480c; --accent: #1f5a8c; }

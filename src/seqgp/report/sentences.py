@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from seqgp.base.info import Info, OnlineInfo
+from seqgp.base.remarks import add_up
 from seqgp.io.lattice import unknown_between
-from seqgp.models.model import Model
+from seqgp.model import Model
 from seqgp.plots.checks import Check
 from seqgp.plots.history import History
-from seqgp.samplers.info import Info, particle_figure
-from seqgp.samplers.remarks import add_up
 
 
 class Sentence(NamedTuple):
@@ -25,7 +25,7 @@ class Sentence(NamedTuple):
 def about_sampling(infos: Sequence[Info]) -> list[Sentence]:
     """What was remarked upon over all steps, added up by kind and by what it was about."""
     found = []
-    if all(np.isnan(info.min_ess) for info in infos) and not effective_numbers(infos):
+    if all(np.isnan(info.min_ess) for info in infos):
         found.append(Sentence(False, "There are too few draws a chain to judge the mixing: take at least 100 draws."))
     for total in add_up(info.warnings for info in infos):
         text = f"{total.among(len(infos))}{f': {total.text}' if total.text else ''}"
@@ -41,7 +41,7 @@ def verdict(infos: Sequence[Info], checks: Sequence[Check], sentences: Sequence[
     """
     if any(not sentence.good for sentence in sentences):
         return []
-    effective = effective_numbers(infos)
+    effective = [info.ess for info in infos if isinstance(info, OnlineInfo)]
     if checks and effective:
         text = (
             f"No sign of trouble: forecasts are calibrated, and at least {min(effective):.0f} particles were effective"
@@ -51,12 +51,6 @@ def verdict(infos: Sequence[Info], checks: Sequence[Check], sentences: Sequence[
     if not effective:
         unchecked.append("the Monte Carlo error of the whole sequence, which no step sees: seqgp.replicate measures it")
     return [Sentence(True, f"Nothing was remarked upon; not checked: {'; '.join(unchecked)}.")]
-
-
-def effective_numbers(infos: Sequence[Info]) -> list[float]:
-    """The effective number of particles after each step, of samplers that have it."""
-    found = [particle_figure(info, "effective") for info in infos]
-    return [value for value in found if value is not None]
 
 
 def about_forecasts(checks: Sequence[Check]) -> list[Sentence]:

@@ -14,6 +14,8 @@ import jax
 import platformdirs
 from filelock import FileLock, Timeout
 
+from seqgp.base.errors import SeqgpError
+
 VARIABLE = "SEQGP_CACHE"  # a folder, or one of OFF
 OFF = ("0", "off", "no", "false")
 LARGEST = 1 << 30  # bytes; what was not used for longest goes first
@@ -23,16 +25,16 @@ LOCK = ".lockfile"  # of JAX's own cache
 PATIENCE = 5.0  # seconds to wait for another process
 
 
-class CacheError(OSError):
+class CacheError(SeqgpError, OSError):
     """A folder in which compiled code cannot be kept."""
 
 
 def cache(folder: str | Path | None = None) -> Path | None:
     """Keep compiled code on disk, so that the next process need not compile it again.
 
-    It is JAX's persistent compilation cache, in the user's cache folder, apart for each version of JAX and each kind of
-    processor; processes may share it, also while others are killed. A cache that was chosen already
-    (``JAX_COMPILATION_CACHE_DIR``) is left as it is. The command line calls this by itself.
+    This is JAX's persistent compilation cache, in the user's cache folder, separate for each version of JAX and each
+    kind of processor. Processes may share it, and may be killed. If ``JAX_COMPILATION_CACHE_DIR`` is set, that cache
+    stays. The command line calls this function.
 
     Args:
         folder: where to keep it; by default the folder in the environment variable ``SEQGP_CACHE``, else the user's

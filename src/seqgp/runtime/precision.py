@@ -6,9 +6,9 @@ import jax
 
 
 def enable_x64() -> None:
-    """Let JAX compute in double precision, in this process, from now on: the first line of every program.
+    """Switch JAX to double precision in this process: the first line of every program.
 
     The Cholesky factor of a smooth kernel fails in single precision, JAX's default. Importing seqgp changes no setting
-    of JAX; this does, and is the same as ``jax.config.update("jax_enable_x64", True)``.
+    of JAX. This function is ``jax.config.update("jax_enable_x64", True)``.
     """
     jax.config.update("jax_enable_x64", True)

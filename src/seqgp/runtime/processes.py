@@ -13,8 +13,10 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
+from seqgp.base.errors import SeqgpError
 
-class ProcessLost(ConnectionError):
+
+class ProcessLost(SeqgpError, ConnectionError):
     """Another process of the same run is gone."""
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
 
-    from seqgp.samplers.info import Info
+    from seqgp.base.info import Info
+
+Progress = Callable[[float], None]  # called with the share of a step that is done
 
 
 class ProgressBar:
@@ -16,7 +20,7 @@ class ProgressBar:
 
     def __init__(self, show: bool | None = None):
         wanted = sys.stderr.isatty() if show is None else show
-        self._progress: Progress | None = None
+        self._progress: RichProgress | None = None
         self._task: TaskID | None = None
         if wanted:
             self._progress = _bar()
@@ -50,7 +54,7 @@ class ProgressBar:
             self._progress.update(self._task, completed=1.0, last=last)
 
 
-def _bar() -> Progress:
+def _bar() -> RichProgress:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

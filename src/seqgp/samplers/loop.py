@@ -10,13 +10,13 @@ from typing import NamedTuple
 import jax
 from jaxtyping import Array, Key
 
-from seqgp.models.errors import DataError
-from seqgp.models.snapshot import Snapshot
+from seqgp.base.errors import DataError
+from seqgp.base.info import Info
+from seqgp.base.snapshot import Snapshot
 from seqgp.runtime import stopping
 from seqgp.runtime.progress import ProgressBar
-from seqgp.samplers.info import Info
+from seqgp.samplers.base import Sampler, State
 from seqgp.samplers.keys import FORECASTS
-from seqgp.samplers.protocol import Sampler, State
 
 Callback = Callable[[State, Info], None]
 Forecast = Callable[[Key[Array, ""], State, Snapshot], tuple[dict[str, float], tuple[str, ...]]]
@@ -37,11 +37,10 @@ def steps(
     progress: bool | None = None,
     forecast: Forecast | None = None,
 ) -> Iterator[tuple[State, Info]]:
-    """State and info after each snapshot, as they come: the loop for one's own use.
+    """Yield the state and the info after each snapshot.
 
-    The key of a step depends on ``key`` and the number of the step alone, so a sequence that is interrupted and taken
-    up again from a state gives the same draws. ``forecast`` is called with the state before each snapshot, to predict
-    it; what it returns is noted in the info.
+    The key of a step depends only on ``key`` and the number of the step, so a sequence that resumes from a state gives
+    the same draws. ``forecast`` is called with the state before each snapshot; the info holds what it returns.
     """
     with ProgressBar(progress) as bar:
         for snapshot in snapshots:

@@ -142,7 +142,10 @@ def test_figures_have_a_panel_for_each_slice_and_parameter():
     shown = [axis for axis in figures.smiles(fit, held_out=fit.last.quotes).axes if axis.get_visible()]
     assert len(shown) == 3
     assert sum(axis.get_visible() for axis in figures.parameters(fit).axes) == 6
-    assert len(figures.surface(fit, points=(5, 7)).axes) == 2
+    assert len(figures.surface(fit, points=(5, 7)).axes) == 4  # two maps, each with its scale
+    assert len(figures.density(fit).axes) == 3
+    assert len(figures.residuals(fit).axes) == 2
+    assert len(figures.total_variance(fit).axes[0].lines) == 6  # a line and its quotes for each expiration
 
 
 def test_the_tree_for_arviz_holds_draws_and_replicated_quotes():

@@ -5,7 +5,17 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from seqgp.apps.localvol import ForwardCurve, SurfaceDraws, barrier, black_price, digital, price_payoff, vanilla
+from seqgp.apps.localvol import (
+    ForwardCurve,
+    SurfaceDraws,
+    asian,
+    autocallable,
+    barrier,
+    black_price,
+    digital,
+    price_payoff,
+    vanilla,
+)
 
 CURVE = ForwardCurve(np.array([0.5, 1.0]), 100 * np.exp([0.01, 0.02]), np.exp([-0.015, -0.03]))
 KEY = jax.random.key(0)
@@ -60,3 +70,52 @@ def test_the_parameters_share_does_not_depend_on_the_number_of_paths():
 def test_unknown_barriers_are_named():
     with pytest.raises(ValueError, match="kind = 'sideways'"):
         barrier(100, 120, "sideways")
+
+
+FLAT = ForwardCurve(np.array([0.5, 1.0]), np.full(2, 100.0), np.ones(2))
+
+
+def on_flat_curve(volatility, count=20):
+    values = np.full((count, 2, 2), volatility)
+    return SurfaceDraws(np.array([0.1, 1.0]), np.array([-1.0, 1.0]), values, 1.0, FLAT)
+
+
+def test_a_barrier_that_is_watched_all_the_time_has_the_price_of_the_reflection_principle():
+    """Down-and-in call, no rates: `S/H` calls on `H²/S`; ten steps are enough with the bridge, and not without it."""
+    K, H, T = 100.0, 90.0, 0.5
+    exact = 100.0 / H * float(black_price(0.25, T, K, H**2 / 100.0))
+    found = price_payoff(KEY, on_flat_curve(0.25), barrier(K, H, "down-and-in"), T, paths=4000, steps=10)
+    assert abs(found.mean - exact) < 4 * found.standard_error
+    watched = barrier(K, H, "down-and-in", continuous=False)
+    crude = price_payoff(KEY, on_flat_curve(0.25), watched, T, paths=4000, steps=10)
+    assert exact - crude.mean > 4 * crude.standard_error
+
+
+def test_the_control_variate_makes_the_forward_exact():
+    found = price_payoff(KEY, on_flat_curve(0.3), vanilla(1e-9), 0.5, paths=200, steps=4, control=True)
+    assert found.mean == pytest.approx(100.0, abs=1e-6)
+    assert found.path_sd < 1e-6
+
+
+def test_an_asian_of_one_date_is_a_vanilla_and_of_more_is_cheaper():
+    surface = on_flat_curve(0.2)
+    one, many, plain = (
+        price_payoff(KEY, surface, payoff, 0.5, paths=500, steps=n).mean
+        for payoff, n in ((asian(100.0), 1), (asian(100.0), 20), (vanilla(100.0), 1))
+    )
+    assert one == pytest.approx(plain)
+    assert many < 0.75 * plain
+
+
+def test_an_autocallable_with_one_date_is_a_digital_a_put_and_a_bond():
+    """Called above 100 with 5 %; below 80 the notional in proportion: closed forms with four standard errors."""
+    surface, T = on_flat_curve(0.2), 0.5
+    note = price_payoff(KEY, surface, autocallable(100.0, 0.05, 1, 80.0), T, paths=4000, steps=4)
+    root = 0.2 * np.sqrt(T)
+
+    def above(level):
+        return norm.cdf(np.log(100.0 / level) / root - root / 2)
+
+    lost = (1 - above(80.0)) - norm.cdf(np.log(80.0 / 100.0) / root - root / 2)
+    expected = 1 + 0.05 * above(100.0) - lost
+    assert abs(note.mean - expected) < 4 * note.standard_error

@@ -20,15 +20,13 @@ def log_densities(model: seqgp.Model, snapshot: seqgp.Snapshot, state: seqgp.Sta
     x, context = jnp.asarray(snapshot.x), jax.tree.map(jnp.asarray, snapshot.context)
     centre, covariance = model.prior_of_z()
     sd = jnp.sqrt(jnp.diagonal(jnp.asarray(covariance)))
-    ((_, kernel),) = model.kernel.terms()
-    prepared = kernel.space.prepare(x, x)
+    prepared = model.kernel.prepare(jnp.full(len(x), snapshot.t), x)
 
     def one(inputs: tuple[Array, Array]) -> Array:
         level, z = inputs
         parameters = model.parameters(z)
-        space = {n.removeprefix("space."): v for n, v in parameters.items() if n.startswith("space.")}
-        matrix = kernel.space.covariance(prepared, space) + model.jitter[-1] * jnp.eye(len(x))
-        chol = parameters["scale"] * jnp.linalg.cholesky(matrix)
+        jitter = model.jitter[-1] * model.kernel.variance(parameters) * jnp.eye(len(x))
+        chol = jnp.linalg.cholesky(model.kernel.covariance(prepared, parameters) + jitter)
         white = jax.scipy.linalg.solve_triangular(chol, level - parameters["mean"], lower=True)
         latent = -0.5 * jnp.dot(white, white) - jnp.sum(jnp.log(jnp.diagonal(chol)))
         data = model.likelihood.log_prob(level, y, missing, context, parameters)

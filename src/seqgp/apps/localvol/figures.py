@@ -1,4 +1,4 @@
-"""Figures: smiles with bands and quotes, the surface in three dimensions, parameters over days."""
+"""Figures: smiles, total variance, residuals, the surface as a map, densities, parameters over days."""
 
 from __future__ import annotations
 
@@ -6,13 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from seqgp import extra
 from seqgp.apps.localvol.fit import LocalVolFit
 from seqgp.apps.localvol.quotes import Quotes
+from seqgp.apps.localvol.risk_neutral import densities
 from seqgp.apps.localvol.tables import Table
+from seqgp.base.errors import extra
 
 BLUE, RED, GREY = "#1f5a8c", "#b3372f", "#777777"
 NAMES = {
+    "0.space.lengthscale[0]": "mean surface: lengthscale in maturity",
+    "0.space.lengthscale[1]": "mean surface: lengthscale in log-moneyness",
+    "0.scale": "mean surface: scale",
+    "1.time.lengthscale": "innovations: lengthscale in time, years",
+    "1.space.lengthscale[0]": "innovations: lengthscale in maturity",
+    "1.space.lengthscale[1]": "innovations: lengthscale in log-moneyness",
+    "1.scale": "innovations: scale",
+    "mean.spot": "leverage",
+    "stickiness": "stickiness",
     "time.lengthscale": "lengthscale in time, years",
     "space.lengthscale[0]": "lengthscale in maturity",
     "space.lengthscale[1]": "lengthscale in log-moneyness",
@@ -74,28 +84,93 @@ def _quotes(axis: Any, quotes: Table, colour: str, name: str) -> None:
 
 
 def surface(fit: LocalVolFit, probability: float = 0.95, points: tuple[int, int] = (41, 61)) -> Any:
-    """The surface in three dimensions: its colour is the width of the band, pale where the prior dominates."""
-    plt = pyplot()
+    """Local volatility as a map, beside the width of its band; hatched where the prior dominates."""
     model = fit.model
+    draws = fit.surface()
+    shift = float(draws.moved.mean())
     T = np.linspace(model.maturities[0], model.maturities[-1], points[0])
-    y = np.linspace(model.log_moneyness[0], model.log_moneyness[-1], points[1])
-    grid = fit.surface().on_grid(T, log_moneyness=y)
+    y = np.linspace(model.log_moneyness[0] - shift, model.log_moneyness[-1] - shift, points[1])
+    grid = draws.on_grid(T, log_moneyness=y)
     low, high = grid.band(probability)
-    mean, width = 100 * grid.mean(), 100 * (high - low)
-    scale = plt.Normalize(0.0, float(np.quantile(width, 0.95)))
-    colours = plt.get_cmap("viridis_r")(scale(width))
-    colours[grid.prior_dominated(), :3] = 0.5 + 0.5 * colours[grid.prior_dominated(), :3]
-    figure = plt.figure(figsize=(7.5, 5.4))
-    axis = figure.add_axes((0.0, 0.0, 0.84, 0.94), projection="3d")
-    X, Y = np.meshgrid(y, T)
-    axis.plot_surface(X, Y, mean, facecolors=colours, rstride=1, cstride=1, shade=False, lw=0, antialiased=False)
-    axis.set(xlabel="log(K/F)", ylabel="maturity, years", zlabel="local volatility, %")
-    axis.view_init(elev=26, azim=-128)
-    figure.suptitle(f"Local volatility on {fit.last.date:%d %B %Y} (pale: the prior dominates)", fontsize=11)
-    mappable = plt.cm.ScalarMappable(norm=scale, cmap="viridis_r")
-    figure.colorbar(
-        mappable, cax=figure.add_axes((0.88, 0.22, 0.02, 0.55)), label=f"width of the {probability:.0%} band, points"
+    figure, axes = pyplot().subplots(1, 2, figsize=(10, 4.2), sharey=True, layout="constrained")
+    panels = (
+        ("local volatility, %", 100 * grid.mean(), "viridis"),
+        ("width of its band, points", 100 * (high - low), "magma_r"),
     )
+    hidden = grid.prior_dominated()
+    for axis, (name, values, colours) in zip(axes, panels):
+        seen = np.where(hidden, np.nan, values)
+        ends = np.nanquantile(seen, [0.01, 0.99]) if np.isfinite(seen).any() else None
+        limits = {} if ends is None else {"vmin": ends[0], "vmax": ends[1]}
+        drawn = axis.pcolormesh(y, T, seen, cmap=colours, shading="nearest", **limits)
+        axis.contourf(y, T, hidden.astype(float), levels=[0.5, 1.5], colors="none", hatches=["////"])
+        quotes = fit.last.quotes.table
+        axis.plot(quotes["log_moneyness"], quotes["maturity"], ".", color="white", mec="0.2", mew=0.4, ms=4)
+        axis.set_title(name, fontsize=9)
+        axis.tick_params(labelsize=8)
+        figure.colorbar(drawn, ax=axis)
+    figure.supxlabel("log(K/F)   (dots: quotes; hatched: the prior dominates)", fontsize=9)
+    axes[0].set_ylabel("maturity, years", fontsize=9)
+    figure.suptitle(f"Local volatility on {fit.last.date:%d %B %Y}, {probability:.0%} band", fontsize=10)
+    return figure
+
+
+def total_variance(fit: LocalVolFit, probability: float = 0.95) -> Any:
+    """Total implied variance of all expirations, with bands: lines that do not cross are free of calendar arbitrage."""
+    bands, table = fit.smiles(probability=probability), fit.last.quotes.table
+    figure, axis = pyplot().subplots(figsize=(7.5, 4.4), layout="constrained")
+    expirations = dict(zip(table["maturity"], table["expiration"]))
+    shades = pyplot().get_cmap("viridis")(np.linspace(0.05, 0.85, max(bands["maturity"].nunique(), 2)))
+    for colour, (T, band) in zip(shades, bands.groupby("maturity")):
+        low, middle, high = (100 * T * band[name] ** 2 for name in ("low", "mean", "high"))
+        axis.fill_between(band["log_moneyness"], low, high, color=colour, alpha=0.25, lw=0)
+        axis.plot(band["log_moneyness"], middle, color=colour, lw=1.2, label=f"{expirations[T]:%d %b %Y}")
+        quotes = table[table["maturity"] == T]
+        axis.plot(quotes["log_moneyness"], 100 * T * quotes["implied_volatility"] ** 2, ".", color=colour, ms=3.5)
+    axis.set(xlabel="log(K/F)", ylabel="total variance σ²T, %", ylim=(0, None))
+    axis.legend(fontsize=7, frameon=False, title="expiration", title_fontsize=8)
+    axis.set_title(f"Total variance on {fit.last.date:%d %B %Y}, {probability:.0%} bands", fontsize=10)
+    return figure
+
+
+def residuals(fit: LocalVolFit) -> Any:
+    """What is left over of each quote, in bp of implied volatility: expirations by log-moneyness."""
+    frame = fit.quote_draws().to_frame()
+    names = sorted(frame["expiration"].unique())
+    rows = frame["expiration"].map({name: i for i, name in enumerate(names)})
+    limit = max(5.0, float(np.nanquantile(frame["error_bp"].abs(), 0.98)))
+    figure, axis = pyplot().subplots(figsize=(8, 0.55 * len(names) + 1.8), layout="constrained")
+    drawn = axis.scatter(
+        frame["log_moneyness"], rows, c=frame["error_bp"], cmap="RdBu_r", vmin=-limit, vmax=limit, marker="s", s=46
+    )
+    axis.set_yticks(range(len(names)), [f"{name:%d %b %Y}" for name in names], fontsize=8)
+    axis.set(xlabel="log(K/F)", ylim=(-0.6, len(names) - 0.4))
+    figure.colorbar(drawn, ax=axis, label="model − quote, bp")
+    axis.set_title(f"Residuals of {fit.last.date:%d %B %Y}", fontsize=10)
+    return figure
+
+
+def density(fit: LocalVolFit, probability: float = 0.95, columns: int = 3) -> Any:
+    """The risk-neutral density of the underlying at each expiration, with bands, by Breeden and Litzenberger."""
+    found = densities(fit, probability)
+    slices = list(found.groupby("expiration"))
+    columns = min(columns, len(slices))
+    rows = -(-len(slices) // columns)
+    figure, axes = pyplot().subplots(
+        rows, columns, figsize=(3.6 * columns, 2.6 * rows), squeeze=False, layout="constrained"
+    )
+    for axis, (expiration, part) in zip(axes.flat, slices):
+        axis.fill_between(part["strike"], part["low"], part["high"], color=BLUE, alpha=0.25, lw=0)
+        axis.plot(part["strike"], part["mean"], color=BLUE, lw=1.2)
+        axis.axvline(part["forward"].iloc[0], color=GREY, lw=0.8, ls=":")
+        axis.set_title(f"{expiration:%d %b %Y}", fontsize=9)
+        axis.set_yticks([])
+        axis.set_ylim(bottom=0)
+        axis.tick_params(labelsize=8)
+    for axis in axes.flat[len(slices) :]:
+        axis.set_visible(False)
+    figure.supxlabel("underlying at expiration (dotted: the forward)", fontsize=9)
+    figure.suptitle(f"Risk-neutral densities on {fit.last.date:%d %B %Y}, {probability:.0%} bands", fontsize=10)
     return figure
 
 
@@ -118,7 +193,8 @@ def parameters(fit: LocalVolFit) -> Any:
         axis.set_title(NAMES.get(name, name) + (", bp of implied volatility" if unit > 1 else ""), fontsize=9)
         axis.set_xlim(-0.5, len(part) - 0.5)
         axis.tick_params(axis="y", labelsize=8)
-        axis.set_ylim(bottom=0)
+        if part["low"].min() >= 0:
+            axis.set_ylim(bottom=0)
     for axis in axes.flat[len(names) :]:
         axis.set_visible(False)
     return figure

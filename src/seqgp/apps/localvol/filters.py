@@ -29,6 +29,12 @@ def unusable(table: Table) -> Iterator[Exclusion]:
             yield row, "stale: no volume and no open interest"
 
 
+def too_short(table: Table, min_maturity: float) -> Iterator[Exclusion]:
+    """Quotes about to expire: their forwards come from few ticks, and they say little of local volatility."""
+    short = table.index[table["maturity"] <= min_maturity]
+    yield from ((row, f"maturity not above {min_maturity:g}") for row in short)
+
+
 def _idle(table: Table) -> Column:
     counts = [table[name].fillna(0) == 0 for name in ("volume", "open_interest") if name in table]
     return pd.concat(counts, axis=1).all(axis=1) if counts else pd.Series(False, index=table.index)

@@ -15,8 +15,10 @@ from numpy.typing import ArrayLike
 import seqgp
 from seqgp.apps.localvol.density import log_densities
 from seqgp.apps.localvol.forwards import ForwardCurve
-from seqgp.apps.localvol.model import DEGREES, LocalVolatility
-from seqgp.apps.localvol.posterior import SurfaceDraws, central, price_draws, volatility_draws
+from seqgp.apps.localvol.laplace import Laplace, LaplaceState
+from seqgp.apps.localvol.likelihood import DEGREES
+from seqgp.apps.localvol.model import LocalVolatility
+from seqgp.apps.localvol.posterior import QuotedRegion, SurfaceDraws, central, price_draws, volatility_draws
 from seqgp.apps.localvol.quotes import Quotes
 from seqgp.apps.localvol.sampler import DailySampler
 from seqgp.apps.localvol.scores import QuoteDraws
@@ -67,7 +69,7 @@ class LocalVolFit:
         store: the folder of a run on disk. Every day is there before the next one begins; a fit with the same store
             goes on where another was interrupted, with the same draws, bit for bit.
         sampler: another sampler of `model.model`, with its own settings: `seqgp.OnlineSampler(model.model)`, for which
-            the noise is the same on all days.
+            the noise is the same on all days; or `Laplace(model.model)`: the most probable surface, with bands.
         **settings: of `seqgp.SequentialSampler`, such as `chains`, `warmup`, `updates`.
     """
 
@@ -77,7 +79,7 @@ class LocalVolFit:
         draws: int = 1000,
         seed: int = 0,
         store: str | Path | None = None,
-        sampler: seqgp.Sampler | None = None,
+        sampler: seqgp.Sampler | Laplace | None = None,
         **settings: Any,
     ):
         self.model = model
@@ -85,6 +87,8 @@ class LocalVolFit:
             raise ValueError(f"LocalVolFit: {', '.join(settings)}: settings of the sampler that is given")
         if sampler is not None and sampler.model is not model.model:
             raise ValueError("LocalVolFit: the sampler is of another model: make it with that of this fit, model.model")
+        if store is not None and isinstance(sampler, Laplace):
+            raise ValueError("LocalVolFit: a Laplace fit is quick and is not stored: leave out store=")
         self.sampler = DailySampler(model.model, draws, **settings) if sampler is None else sampler
         self.days: list[DayFit] = []
         self.store = None if store is None else seqgp.Store(store)
@@ -130,10 +134,13 @@ class LocalVolFit:
         """The draws of the local-volatility surface."""
         state = self.state if state is None else state
         parameters = jax.vmap(self.model.model.parameters)(jnp.asarray(state.z))
-        spread = float(np.sqrt(np.mean(np.square(parameters["scale"])) + np.var(parameters["mean"])))
-        curve = ForwardCurve.from_table(self._day_of(state).quotes.forwards)
+        variance = jax.vmap(self.model.model.kernel.variance)(parameters)
+        spread = float(np.sqrt(np.mean(variance) + np.var(parameters["mean"])))
+        day = self._day_of(state)
+        curve, region = ForwardCurve.from_table(day.quotes.forwards), QuotedRegion.from_table(day.quotes.table)
+        shifts = self.model.shifts(state, self.model.move(day.quotes))
         knots = (self.model.maturities, self.model.log_moneyness)
-        return SurfaceDraws(*knots, self.model.values(state.latent), spread, curve)
+        return SurfaceDraws(*knots, self.model.values(state.latent), spread, curve, shifts, region)
 
     def smiles(
         self,
@@ -156,7 +163,8 @@ class LocalVolFit:
         plan = plan_quotes(
             T, K, F, D, call, model.grid, model.volatility, knots=(model.maturities, model.log_moneyness)
         )
-        prices = price_draws(plan, model.values(self.state.latent))
+        shifts = model.shifts(self.state, model.move(self.last.quotes))
+        prices = price_draws(plan, model.values(self.state.latent), model.log_moneyness, shifts)
         draws = volatility_draws(places.assign(option_type=np.where(call, "C", "P")), prices)
         low, high = central(draws, probability)
         return places.assign(mean=draws.mean(axis=0), low=low, high=high).drop(columns="is_call")
@@ -166,8 +174,13 @@ class LocalVolFit:
         return int(np.argmax(log_densities(self.model.model, self.last.snapshot, self.state)))
 
     def map_surface(self) -> Surface:
-        """The surface of the draw with the highest posterior density."""
-        return self.model.surface(jnp.asarray(self.state.latent)[self.map_draw()])
+        """The most probable surface: of the mode for `Laplace`, else of the draw with the highest posterior density."""
+        move = self.model.move(self.last.quotes)
+        if isinstance(self.state, LaplaceState):
+            stickiness = self.model.model.parameters(jnp.asarray(self.state.mode))["stickiness"]
+            return self.model.surface(self.state.level, move * float(stickiness))
+        best = self.map_draw()
+        return self.model.surface(jnp.asarray(self.state.latent)[best], self.model.shifts(self.state, move)[best])
 
     def parameters(self) -> Table:
         """Each parameter on each day: mean, sd and the central 95 %; the level as a volatility, `softplus(mu)`."""
@@ -180,11 +193,14 @@ class LocalVolFit:
 
     def to_datatree(self) -> Any:
         """The last day for ArviZ."""
+        if isinstance(self.sampler, Laplace):
+            raise ValueError("to_datatree: a Laplace fit has no chains; use fit.state.latent and fit.state.z")
         infos = [day.info for day in self.days]
         return seqgp.to_datatree(seqgp.Run(self.state, infos, self.last.snapshot, self.model.model))
 
     def _quote_draws(self, key, day: Quotes, level: Float[ArrayLike, "draws n"], state: seqgp.State) -> QuoteDraws:
-        prices = price_draws(self.model.plan(day), self.model.values(level))
+        shifts = self.model.shifts(state, self.model.move(day))
+        prices = price_draws(self.model.plan(day), self.model.values(level), self.model.log_moneyness, shifts)
         noise = np.asarray(jax.vmap(self.model.model.parameters)(jnp.asarray(state.z))["noise"])
         robust = self.model.robust
         drawn = jax.random.t(key, DEGREES, prices.shape) if robust else jax.random.normal(key, prices.shape)
@@ -199,8 +215,11 @@ class LocalVolFit:
         earlier = [step for step in self.store if step.t < t]
         return earlier[-1].state if earlier else None
 
-    def _learn(self, snapshot: seqgp.Snapshot, before: seqgp.State | None) -> tuple[seqgp.State, seqgp.Info]:
+    def _learn(self, snapshot: seqgp.Snapshot, before: Any) -> tuple[Any, Any]:
         """One turn of `seqgp.run`, in memory or on disk: the keys of the steps are the same."""
+        if isinstance(self.sampler, Laplace):
+            key = jax.random.fold_in(self._key, 0 if before is None else before.step)
+            return self.sampler.init(key, snapshot) if before is None else self.sampler.step(key, before, snapshot)
         if self.store is None:
             done = seqgp.run(self.sampler, [snapshot], self._key, before, progress=False, forecast=False)
             return done.state, done.infos[-1]
@@ -217,8 +236,10 @@ class LocalVolFit:
         step = self.store[snapshot.t]
         return step.state, step.info
 
-    def _forecast(self, day: Quotes, snapshot: seqgp.Snapshot, before: seqgp.State) -> QuoteDraws:
+    def _forecast(self, day: Quotes, snapshot: seqgp.Snapshot, before: Any) -> QuoteDraws:
         key_latent, key_noise = jax.random.split(jax.random.fold_in(self._key, FORECASTS + before.step))
+        if isinstance(self.sampler, Laplace):
+            return self._quote_draws(key_noise, day, self.sampler.predict(key_latent, before, snapshot), before)
         predicted = seqgp.predict(
             key_latent, self.model.model, before, self.model.x, snapshot.t, context=snapshot.context
         )

@@ -9,20 +9,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-import pandas as pd
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
 import seqgp
-from seqgp.apps.localvol.grid import GridSize, Mesh
+from seqgp.apps.localvol.clock import Clock, years
+from seqgp.apps.localvol.forwards import ForwardCurve
+from seqgp.apps.localvol.grid import GridSize
+from seqgp.apps.localvol.likelihood import as_tree, make_likelihood
+from seqgp.apps.localvol.prior import SurfacePrior, spacings_of, surface_prior
 from seqgp.apps.localvol.quotes import Quotes
-from seqgp.apps.localvol.solver import PricingPlan, knot_prices
+from seqgp.apps.localvol.solver import PricingPlan
 from seqgp.apps.localvol.surface import Surface
 from seqgp.apps.localvol.tables import Table
 
 Noise = Literal["price", "spread", "volatility"]
-_EPOCH = np.datetime64("1970-01-01", "ns")
-_YEAR = np.timedelta64(8766, "h").astype("timedelta64[ns]")
 _SHORT = 0.01  # years that the knots span where there is one expiration
 _CAPACITY = 32  # quotes a day are padded to a multiple, so that days share one compilation
 _NOISES: dict[str, Any] = {
@@ -30,7 +31,6 @@ _NOISES: dict[str, Any] = {
     "spread": dist.LogNormal(math.log(0.5), 0.7),  # in half-spreads
     "volatility": dist.LogNormal(math.log(0.001), 1.0),  # in implied volatility: 10 bp
 }
-DEGREES = 4.0  # of freedom, of robust noise
 
 
 class LocalVolatility:
@@ -39,7 +39,9 @@ class LocalVolatility:
     Attributes:
         model: the `seqgp.Model` behind it.
         maturities: of the knots, in years.
-        log_moneyness: of the knots, `log(K/F)`.
+        log_moneyness: of the knots, `log(K/F)` on the reference day.
+        reference: the spot of the reference day, from which moves of the spot are counted; NaN: they are not.
+        surface_prior: the name of the prior, of `at_knots`.
         x: the knots in the unit square, `(a·b, 2)`, maturity varying slowest.
     """
 
@@ -50,11 +52,16 @@ class LocalVolatility:
         noise: Noise = "volatility",
         robust: bool = False,
         *,
+        kernel: Any = None,
         time: Any = None,
         lengthscales: tuple[Any, Any] | None = None,
         scale: Any = None,
         level: Any = None,
         noise_prior: Any = None,
+        stickiness: Any = 0.0,
+        leverage: Any = 0.0,
+        reference: float = math.nan,
+        clock: Clock = "calendar",
         coordinates: Literal["linear", "knots"] = "linear",
         grid: GridSize | tuple[int, int] = (73, 48),
         volatility: float = 0.25,
@@ -69,11 +76,18 @@ class LocalVolatility:
             noise: what is constant over quotes: the noise of the `"price"`, its ratio to the half-`"spread"`, or the
                 noise of the implied `"volatility"`.
             robust: Student-t noise with 4 degrees of freedom instead of Gaussian, against outliers.
+            kernel: of the latent, all of it; `time`, `lengthscales` and `scale` make a separable one otherwise.
             time: the kernel over quote dates, in years.
             lengthscales: along maturity and log-moneyness, in the unit square: numbers or priors.
             scale: standard deviation of the latent: a number or a prior.
             level: the level of volatility, `softplus(mu)`: a number or a prior.
             noise_prior: a number or a prior, in the units of `noise`.
+            stickiness: at which coordinate the surface stays when the spot moves: 0 at its moneyness, 1 at its strike;
+                a number or a prior.
+            leverage: what the level changes by when the log of the spot moves by one, at the same coordinate; a number
+                or a prior.
+            reference: the spot that moves are counted from, which stickiness and leverage need.
+            clock: time between quote dates, `"calendar"` or `"business"` (weekends do not count).
             coordinates: how knots lie in the unit square: as they are, or at equal distances.
             grid: sizes of the pricer's mesh, the same for all days.
             volatility: a typical level, which only places the mesh.
@@ -87,18 +101,27 @@ class LocalVolatility:
         self.noise, self.robust = noise, robust
         self.grid, self.volatility = GridSize(*grid), volatility
         self.capacity, self.least_vega = capacity, least_vega
+        self.reference = float(reference)
+        self.clock: Clock = clock
+        self.surface_prior: SurfacePrior = "separable"
+        if (stickiness != 0.0 or leverage != 0.0) and not self.reference > 0:
+            raise ValueError(
+                f"LocalVolatility: stickiness and leverage need reference=, the spot of the first day; got {reference}"
+            )
         self.x = _unit_square(self.maturities, self.log_moneyness, coordinates)
         sigmoid = seqgp.ScaledSigmoid(0.0, 1.0)
         inner = sigmoid if level is None else level
         known = isinstance(inner, (int, float))
+        middle = float(seqgp.inverse_softplus(jnp.asarray(inner))) if known else _through(inner)
         self.model = seqgp.Model(
-            kernel=seqgp.Separable(
-                time=seqgp.Matern12(lengthscale=dist.LogNormal(math.log(0.2), 1.0)) if time is None else time,
-                space=seqgp.SquaredExponential(lengthscale=list(lengthscales or (sigmoid, sigmoid))),
+            kernel=kernel
+            or seqgp.Separable(
+                time=seqgp.kernels.Matern12(lengthscale=dist.LogNormal(math.log(0.2), 1.0)) if time is None else time,
+                space=seqgp.kernels.SquaredExponential(lengthscale=list(lengthscales or (sigmoid, sigmoid))),
                 scale=sigmoid if scale is None else scale,
             ),
-            mean=float(seqgp.inverse_softplus(jnp.asarray(inner))) if known else _through(inner),
-            likelihood=_likelihood(robust, _NOISES[noise] if noise_prior is None else noise_prior),
+            mean=middle if leverage == 0.0 else seqgp.means.Linear(["spot"], weights=leverage, intercept=middle),
+            likelihood=make_likelihood(robust, _NOISES[noise] if noise_prior is None else noise_prior, stickiness),
             jitter=(1e-8, 1e-7, 1e-6),
         )
 
@@ -112,7 +135,7 @@ class LocalVolatility:
         Args:
             quotes: of one day or several.
             shape: how many knots in maturity and in log-moneyness.
-            **options: as for the class.
+            **options: as for the class, and `surface=` of `at_knots`.
         """
         table: Table = quotes.table
         if table.empty:
@@ -127,22 +150,36 @@ class LocalVolatility:
         counts = table.groupby("quote_date").size()
         options.setdefault("capacity", _CAPACITY * math.ceil(int(counts.max()) / _CAPACITY))
         options.setdefault("volatility", float(table["implied_volatility"].median()))
-        return cls.at_knots(maturities, _spread_strikes(float(y.min()), float(y.max()), shape[1]), **options)
+        reach = 0.0
+        if options.get("surface") == "sticky" or {"stickiness", "leverage", "reference"} & set(options):
+            spots = [ForwardCurve.from_table(part).spot for _, part in quotes.forwards.groupby("quote_date")]
+            reference = options.setdefault("reference", spots[0])
+            reach = max(abs(math.log(spot / reference)) for spot in spots)  # the spot takes the quotes along
+        strikes = _spread_strikes(float(y.min()) - reach, float(y.max()) + reach, shape[1])
+        return cls.at_knots(maturities, strikes, **options)
 
     @classmethod
-    def at_knots(cls, maturities: ArrayLike, log_moneyness: ArrayLike, **options: Any) -> LocalVolatility:
+    def at_knots(
+        cls, maturities: ArrayLike, log_moneyness: ArrayLike, surface: SurfacePrior = "separable", **options: Any
+    ) -> LocalVolatility:
         """As `for_quotes`, at given knots: `LocalVolatility.at_knots(**model.knots())` is the model of other days.
 
         Args:
             maturities: knots in years, increasing.
             log_moneyness: knots of `log(K/F)`, increasing.
+            surface: `"separable"`, one kernel, or `"sticky"`: a mean surface plus innovations, in business time, with
+                stickiness and leverage inferred; it needs `reference=`, which `for_quotes` takes from the first date.
             **options: as for the class.
         """
         options.setdefault("coordinates", "knots")
-        counts = (len(np.atleast_1d(maturities)), len(np.atleast_1d(log_moneyness)))
-        spacings = (min(0.5, 1 / max(n - 1, 1)) for n in counts)
-        options.setdefault("lengthscales", tuple(seqgp.ScaledSigmoid(spacing, 1.0) for spacing in spacings))
-        return cls(maturities, log_moneyness, **options)
+        shape = (len(np.atleast_1d(maturities)), len(np.atleast_1d(log_moneyness)))
+        options = surface_prior(surface, shape, options) | options
+        if "kernel" not in options:
+            options.setdefault("lengthscales", tuple(seqgp.ScaledSigmoid(low, 1.0) for low in spacings_of(shape)))
+        options["reference"] = options.get("reference") or math.nan
+        model = cls(maturities, log_moneyness, **options)
+        model.surface_prior = surface
+        return model
 
     def knots(self) -> dict[str, Any]:
         """What places knots and mesh, for JSON: days that are added later must keep it."""
@@ -152,6 +189,9 @@ class LocalVolatility:
             "volatility": self.volatility,
             "capacity": self.capacity,
             "grid": list(self.grid),
+            "reference": self.reference if self.reference > 0 else None,
+            "clock": self.clock,
+            "surface": self.surface_prior,
         }
 
     def snapshot(self, day: Quotes) -> seqgp.Snapshot:
@@ -159,9 +199,17 @@ class LocalVolatility:
         y, unit = day.table["price"].to_numpy(float), self.units(day)
         size = max(self.capacity, _CAPACITY * math.ceil(len(y) / _CAPACITY)) if self.capacity else len(y)
         plan = self.plan(day, size)
-        return self.planned(years(day.dates[0]), plan, y, unit)
+        return self.planned(years(day.dates[0], self.clock), plan, y, unit, self.move(day))
 
-    def planned(self, t: float, plan: PricingPlan, prices: ArrayLike, unit: ArrayLike = 1.0) -> seqgp.Snapshot:
+    def move(self, day: Quotes) -> float:
+        """How far the log of the spot lies from that of the reference day."""
+        if not self.reference > 0:
+            return 0.0
+        return math.log(ForwardCurve.from_table(day.forwards).spot / self.reference)
+
+    def planned(
+        self, t: float, plan: PricingPlan, prices: ArrayLike, unit: ArrayLike = 1.0, move: float = 0.0
+    ) -> seqgp.Snapshot:
         """Prices of planned quotes as data; what they lack to the size of the plan is padding.
 
         Args:
@@ -169,10 +217,12 @@ class LocalVolatility:
             plan: of `plan_quotes`, with this model's knots.
             prices: one per quote.
             unit: what the noise is multiplied with, one per quote.
+            move: of the log spot since the reference day.
         """
         y, size = np.asarray(prices, dtype=float), len(plan.step)
         units = np.broadcast_to(np.asarray(unit, dtype=float), y.shape)
         context = {"plan": as_tree(plan), "unit": _padded(units, size, 1.0)}
+        context |= {"knots": self.log_moneyness, "move": np.asarray(move), "spot": np.full(len(self.x), float(move))}
         return seqgp.Snapshot(t, self.x, _padded(y, size, np.nan), context)
 
     def plan(self, day: Quotes, pad_to: int | None = None) -> PricingPlan:
@@ -202,51 +252,14 @@ class LocalVolatility:
         sigma = jax.nn.softplus(jnp.asarray(level))
         return sigma.reshape(*sigma.shape[:-1], len(self.maturities), len(self.log_moneyness))
 
-    def surface(self, level: Float[ArrayLike, " n"]) -> Surface:
-        """One surface from one level at the knots."""
-        return Surface(self.maturities, self.log_moneyness, self.values(level))
+    def surface(self, level: Float[ArrayLike, " n"], shift: float = 0.0) -> Surface:
+        """One surface from one level at the knots, which have moved down by the shift in log-moneyness."""
+        return Surface(self.maturities, self.log_moneyness - shift, self.values(level))
 
-
-def years(date: Any) -> float:
-    """A date as a time of the model: years of 365.25 days since 1970."""
-    moment: Any = pd.Timestamp(date)
-    return float((moment.to_datetime64().astype("datetime64[ns]") - _EPOCH) / _YEAR)
-
-
-def date_of(t: float) -> pd.Timestamp:
-    """The date of a time of the model."""
-    moment: Any = pd.Timestamp(_EPOCH + np.timedelta64(round(t * _YEAR.astype(int)), "ns"))
-    return moment.round("s")
-
-
-def as_tree(plan: PricingPlan) -> dict[str, Any]:
-    """A plan as a tree of arrays, which a run on disk can hold."""
-    fields = dict(vars(plan))
-    return fields | {"grid": dict(vars(plan.grid))}
-
-
-def from_tree(tree: dict[str, Any]) -> PricingPlan:
-    """The plan again."""
-    fields: dict[str, Any] = {**tree, "grid": Mesh(**tree["grid"])}
-    return PricingPlan(**fields)
-
-
-def _model_prices(level: Float[Array, " n"], context: dict[str, Any]) -> Float[Array, " quotes"]:
-    plan = from_tree(context["plan"])
-    shape = (plan.in_time.shape[1], plan.in_strike.shape[1])
-    return knot_prices(plan, jax.nn.softplus(level).reshape(shape))
-
-
-def _gaussian(level, context, noise):
-    return dist.Normal(_model_prices(level, context), noise * context["unit"])
-
-
-def _student(level, context, noise):
-    return dist.StudentT(DEGREES, _model_prices(level, context), noise * context["unit"])
-
-
-def _likelihood(robust: bool, noise: Any) -> seqgp.Likelihood:
-    return seqgp.Likelihood(_student if robust else _gaussian, noise=noise)
+    def shifts(self, state: seqgp.State, move: float) -> Float[np.ndarray, " draws"]:
+        """How far each draw's stickiness moves the knots down in log-moneyness, after a move of the log spot."""
+        parameters = jax.vmap(self.model.parameters)(jnp.asarray(state.z))
+        return float(move) * np.broadcast_to(np.asarray(parameters["stickiness"]), len(np.asarray(state.z)))
 
 
 def _through(level: Any) -> Any:

@@ -5,14 +5,17 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from seqgp.apps.localvol.tables import Table, fail, row_label
+from seqgp.apps.localvol.tables import Column, Table, fail, row_label
 
 SLICE = ["quote_date", "expiration"]
 Given = float | Mapping | None
+Exclusion = tuple[object, str]  # a row of the table, and the reason
 _HUBER = 1.345
+_RESIDUAL = 0.01  # median residual of parity over the discounted forward, above which its line is not one
+_RATE, _SLACK = 0.5, 0.05  # largest rate a year, and room for noise, of the logarithm of a discount
 
 
-def forward_table(table: Table, forwards: Given, discounts: Given, min_pairs: int = 3) -> Table:
+def forward_table(table: Table, forwards: Given, discounts: Given, min_pairs: int = 3) -> tuple[Table, list[Exclusion]]:
     """One row for each quote date and expiration: forward, discount, number of pairs, largest residual.
 
     Args:
@@ -21,10 +24,13 @@ def forward_table(table: Table, forwards: Given, discounts: Given, min_pairs: in
         discounts: likewise.
         min_pairs: the fewest strikes with both a call and a put from which both numbers are estimated.
 
+    Returns:
+        the table, and the quotes of expirations without enough pairs, each with the reason.
+
     Raises:
-        QuotesError: for an expiration without enough pairs.
+        QuotesError: for a forward or a discount that makes no sense, and where no expiration has enough pairs.
     """
-    rows = []
+    rows, left_out = [], []
     for (date, expiration), quotes in table.groupby(SLICE):
         forward, discount = (
             _given(given, name, expiration, quotes) for given, name in ((forwards, "forward"), (discounts, "discount"))
@@ -33,14 +39,47 @@ def forward_table(table: Table, forwards: Given, discounts: Given, min_pairs: in
         if forward is None or discount is None:
             needed = min_pairs if forward is None and discount is None else 1
             if len(pairs) < needed:
-                what = f"expiration {expiration:%Y-%m-%d} of {date:%Y-%m-%d} has {len(pairs)} pairs of call and put"
-                fail(f"{what}, parity needs {needed}; give forwards= and discounts=", quotes.index, row_label(table))
+                what = f"expiration {expiration:%Y-%m-%d} of {date:%Y-%m-%d} has {_count(pairs)} of call and put"
+                why = f"{what}, parity needs {needed}; give forwards= and discounts= (--forward, --discount)"
+                left_out += [(row, why) for row in quotes.index]
+                continue
             forward, discount = _fit(pairs, forward, discount)
         residual = pairs["gap"] - discount * (forward - pairs["strike"])
+        _check_sense(quotes, pairs, residual, forward, discount)
         worst = float(residual.abs().max()) if len(pairs) else np.nan
         rows.append((date, expiration, quotes["maturity"].median(), forward, discount, len(pairs), worst))
+    if not rows:
+        fail(left_out[0][1], [row for row, _ in left_out], row_label(table))
     names = [*SLICE, "maturity", "forward", "discount", "pairs", "largest_residual"]
-    return pd.DataFrame(rows, columns=pd.Index(names))
+    return pd.DataFrame(rows, columns=pd.Index(names)), left_out
+
+
+def _count(pairs: Table) -> str:
+    return f"{len(pairs)} pair{'' if len(pairs) == 1 else 's'}"
+
+
+def _check_sense(quotes: Table, pairs: Table, residual: Column, forward: float, discount: float) -> None:
+    """Raise for numbers that no market has: the prices are not those of one underlying, or not European ones."""
+    (date, expiration), T = quotes[SLICE].iloc[0], float(quotes["maturity"].median())
+    where = f"expiration {expiration:%Y-%m-%d} of {date:%Y-%m-%d}"
+    remedy = "look at its prices, choose rows with where= (--where), or give forwards= and discounts="
+    label, strikes = row_label(quotes), quotes["strike"]
+    if not (np.isfinite(forward) and strikes.min() / 4 < forward < 4 * strikes.max()):
+        at = f"strikes from {strikes.min():g} to {strikes.max():g}"
+        fail(f"{where}: a forward of {forward:.4g} with {at}; {remedy}", quotes.index, label)
+    if not (np.isfinite(discount) and discount > 0 and abs(np.log(discount)) <= _SLACK + _RATE * T):
+        fail(f"{where}: parity gives a discount of {discount:.4g} for {T:.3g} years; {remedy}", quotes.index, label)
+    if len(pairs) and (off := float(residual.abs().median())) > max(
+        _RESIDUAL * discount * forward, 3 * float(np.nan_to_num(pairs["width"].median()))
+    ):
+        worst = pairs.loc[residual.abs().sort_values(ascending=False).index, "strike"].iloc[:3]
+        rows = quotes.index[quotes["strike"].isin(worst)]
+        fail(
+            f"{where}: calls and puts miss parity by {off:.3g} in the median, forward {forward:.5g} (two underlyings "
+            f"in one table?); {remedy}; worst",
+            rows,
+            label,
+        )
 
 
 def _given(given: Given, name: str, expiration: pd.Timestamp, quotes: Table) -> float | None:

@@ -10,11 +10,12 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from seqgp.apps.localvol import filters
+from seqgp.apps.localvol.american import european_quotes
 from seqgp.apps.localvol.grid import GridSize
 from seqgp.apps.localvol.implied import black_vega, implied_volatility
-from seqgp.apps.localvol.parity import SLICE, Given, forward_table
+from seqgp.apps.localvol.parity import SLICE, Given
 from seqgp.apps.localvol.solver import PricingPlan, plan_quotes
-from seqgp.apps.localvol.tables import Column, QuotesError, Table, read_table, row_label
+from seqgp.apps.localvol.tables import Column, QuotesError, Table, chosen_rows, read_table, row_label
 
 _PRICING = ("maturity", "strike", "forward", "discount")
 _LOGGED = ["quote_date", "expiration", "strike", "option_type", "price"]
@@ -26,8 +27,9 @@ class Quotes:
 
     Attributes:
         table: one row a quote in use: `quote_date, expiration, maturity, strike, option_type ("C" or "P"), price,
-            half_spread, forward, discount, log_moneyness, implied_volatility, vega`; NaN half-spreads where only prices
-            were given. The index is that of the source (`line` of a file).
+            half_spread, tolerance, forward, discount, log_moneyness, implied_volatility, vega`; NaN half-spreads where
+            only prices were given. Prices of American options are those of European ones. The index is that of the
+            source (`line` of a file).
         excluded: one row a quote that was left out, with its `reason`.
         forwards: one row for each quote date and expiration: `forward, discount, pairs, largest_residual`.
     """
@@ -49,8 +51,10 @@ class Quotes:
         frame: pd.DataFrame,
         columns: Mapping[str, str] | None = None,
         *,
+        where: Mapping[str, str] | None = None,
         forwards: Given = None,
         discounts: Given = None,
+        min_maturity: float = 0.0,
         min_pairs: int = 3,
         tick: float | None = None,
         drop_arbitrage: bool = True,
@@ -59,11 +63,15 @@ class Quotes:
 
         Args:
             frame: `quote_date, expiration, strike, option_type`, and `bid, ask` or `price`; optional `maturity` (years;
-                otherwise calendar days over 365), `volume`, `open_interest`, `forward`, `discount`.
+                otherwise calendar days over 365), `volume`, `open_interest`, `forward`, `discount`, `style` ("American"
+                or "European", the default), `spot` (for American options).
             columns: names in the table for ours, as in `DAX_COLUMNS`, in either direction.
+            where: columns and the values that rows must have, `{"currency": "BTC"}`, say.
             forwards: one number or a mapping from expiration; otherwise from put-call parity.
-            discounts: likewise.
-            min_pairs: fewest pairs of call and put from which parity gives a forward and a discount.
+            discounts: likewise; American options need them.
+            min_maturity: in years; shorter ones are left out before parity is asked for their forwards.
+            min_pairs: fewest pairs of call and put from which parity gives a forward and a discount; expirations with
+                fewer are left out.
             tick: of prices, half of which is their tolerance where there is no spread; otherwise read off them.
             drop_arbitrage: leave out quotes that violate no arbitrage among themselves beyond their tolerance.
 
@@ -72,22 +80,46 @@ class Quotes:
         """
         if not frame.index.is_unique:
             raise ValueError("from_frame: the index has repeated labels; call reset_index first")
-        table = read_table(frame, columns)
+        table = read_table(chosen_rows(frame, where), columns)
         quotes = cls(table, _no_exclusions(table), pd.DataFrame())._without(filters.unusable(table))
+        quotes = quotes._without(filters.too_short(quotes.table, min_maturity))
         if quotes.table.empty:
             first = quotes.excluded["reason"].iloc[0]
-            raise QuotesError(f"none of the {len(table)} quotes can be used (the first: {first}); look at bid and ask")
-        found = forward_table(quotes.table, forwards, discounts, min_pairs)
-        priced = _with_forwards(quotes.table, found)
+            raise QuotesError(f"none of the {len(table)} quotes can be used (the first: {first})")
+        tolerance = _tolerance(quotes.table, tick)
+        european, found, left_out = european_quotes(quotes.table, forwards, discounts, min_pairs)
+        quotes = quotes._without(left_out)
+        usable = european.loc[quotes.table.index]
+        priced = _with_forwards(usable.assign(tolerance=tolerance[usable.index]), found)
         quotes = cls(priced, quotes.excluded, found)
-        tolerance = _tolerance(priced, tick)
         quotes = quotes._without(filters.in_the_money(quotes.table))
         quotes = quotes._without(filters.frozen_prices(quotes.table))
         quotes = quotes._without(filters.out_of_bounds(quotes.table))
-        if drop_arbitrage:
-            quotes = quotes._without(filters.strike_arbitrage(quotes.table, tolerance))
         quotes = dataclasses.replace(quotes, table=_with_volatilities(quotes.table))
-        return quotes._without(filters.calendar_arbitrage(quotes.table, tolerance) if drop_arbitrage else ())
+        return quotes.without_arbitrage() if drop_arbitrage else quotes
+
+    def without_arbitrage(self) -> "Quotes":
+        """Leave out quotes that violate no arbitrage among themselves beyond their tolerance.
+
+        Whoever holds quotes out does that first: which quotes are learnt from must not depend on those.
+        """
+        quotes = self._without(filters.strike_arbitrage(self.table, self.table["tolerance"]))
+        return quotes._without(filters.calendar_arbitrage(quotes.table, quotes.table["tolerance"]))
+
+    def split(self, held_out: float = 0.2, seed: int = 0) -> tuple["Quotes", "Quotes"]:
+        """Quotes to learn from and quotes to score, at random; each day by itself, whatever the others are."""
+        if not 0 < held_out < 1:
+            raise ValueError(f"split: held_out = {held_out:g}; expected a share between 0 and 1")
+        out = pd.Series(False, index=self.table.index)
+        for date, quotes in self.table.groupby("quote_date"):
+            day: Any = date
+            drawn = np.random.default_rng([seed, day.toordinal()]).random(len(quotes))
+            out[quotes.index] = drawn < held_out
+        return self.where(~out), self.where(out)
+
+    def where(self, rows: Any) -> "Quotes":
+        """Some of the quotes, by a mask of the table; they are not logged as excluded."""
+        return dataclasses.replace(self, table=self.table[rows])
 
     @property
     def dates(self) -> list[pd.Timestamp]:
@@ -109,11 +141,19 @@ class Quotes:
         min_maturity: float = 0.0,
         max_maturity: float = np.inf,
         max_deviations: float = np.inf,
-        volatility: float = 0.25,
+        volatility: float | None = None,
     ) -> "Quotes":
-        """Keep maturities above and below bounds, and `|log K/F| < max_deviations · volatility · √T`."""
+        """Keep maturities above and below bounds, and `|log K/F| < max_deviations · volatility · √T`.
+
+        Args:
+            min_maturity: in years.
+            max_maturity: likewise.
+            max_deviations: of the log of the underlying at expiration.
+            volatility: of the deviations; by default each day's own, that of its quotes nearest the money.
+        """
         table: Table = self.table
-        deviations = table["log_moneyness"].abs() / (volatility * np.sqrt(table["maturity"]))
+        of_day = day_volatilities(table) if volatility is None else volatility
+        deviations = table["log_moneyness"].abs() / (of_day * np.sqrt(table["maturity"]))
         reasons = {
             f"maturity not above {min_maturity:g}": table["maturity"] <= min_maturity,
             f"maturity not below {max_maturity:g}": table["maturity"] >= max_maturity,
@@ -144,6 +184,12 @@ class Quotes:
         parts = [part for part in (self.excluded, out) if len(part)]
         excluded = pd.concat(parts) if parts else self.excluded
         return dataclasses.replace(self, table=self.table.drop(index=list(reasons)), excluded=excluded)
+
+
+def day_volatilities(table: Table) -> Column:
+    """For each quote, the volatility of its day: the median over expirations of the one nearest the money."""
+    nearest = table.loc[table["log_moneyness"].abs().groupby([table[name] for name in SLICE]).idxmin()]
+    return table["quote_date"].map(nearest.groupby("quote_date")["implied_volatility"].median())
 
 
 def _no_exclusions(table: Table) -> Table:

@@ -33,7 +33,7 @@ class DailySampler(seqgp.SequentialSampler):
 
     def step(
         self, key: Key[Array, ""], state: seqgp.SequentialState, snapshot: seqgp.Snapshot, progress: Any = None
-    ) -> tuple[seqgp.SequentialState, seqgp.Info]:
+    ) -> tuple[seqgp.SequentialState, seqgp.ChainInfo]:
         """The draws after a further day."""
         key_noise, key_step = jax.random.split(key)
         if isinstance(state, seqgp.SequentialState):  # what else it may be, the step itself says
@@ -42,8 +42,8 @@ class DailySampler(seqgp.SequentialSampler):
 
 
 def forget_noise(key: Key[Array, ""], model: seqgp.Model, state: seqgp.SequentialState) -> seqgp.SequentialState:
-    """The state with the likelihood's parameters drawn from their prior."""
-    index = model.layout().likelihood
+    """The state with the noise drawn from its prior; the stickiness is the market's, and is carried on."""
+    index = np.array([i for i, name in enumerate(model.names) if name == "noise"], dtype=int)
     mean, covariance = model.prior_of_z()
     fresh = mean[index] + np.sqrt(np.diag(covariance)[index]) * jax.random.normal(key, (state.draws, len(index)))
     z = jnp.asarray(state.z).at[:, index].set(fresh)

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from seqgp import SeqgpError
+
 FIELDS = (
     "quote_date",
     "expiration",
@@ -19,9 +21,13 @@ FIELDS = (
     "open_interest",
     "forward",
     "discount",
+    "spot",
+    "style",
 )
 DAX_COLUMNS = {"quote_date": "date", "expiration": "expiry", "maturity": "T", "option_type": "type"}
-_NUMBERS = ("maturity", "strike", "bid", "ask", "price", "volume", "open_interest", "forward", "discount")
+_NUMBERS = ("maturity", "strike", "bid", "ask", "price", "volume", "open_interest", "forward", "discount", "spot")
+_STYLES = {"a": "A", "american": "A", "e": "E", "european": "E"}
+_UNDERLYING = ("underlying", "underlying_symbol", "ticker", "currency", "base_currency")  # one value a table
 _TYPES = {"c": "C", "call": "C", "calls": "C", "p": "P", "put": "P", "puts": "P"}
 _DAYS_A_YEAR = 365.0
 
@@ -33,7 +39,7 @@ Column = Any
 _OFFSET = r"(:\d{2}(?:\.\d+)?)\s*(?:Z|[+-]\d{2}:?\d{2})$"
 
 
-class QuotesError(ValueError):
+class QuotesError(SeqgpError, ValueError):
     """A table of quotes cannot be used; the message names the rows."""
 
 
@@ -45,7 +51,10 @@ def read_table(frame: Table, columns: Mapping[str, str] | None) -> Table:
     """
     table = _rename(frame, columns)
     _require_columns(table, list(frame.columns))
-    table["option_type"] = _option_types(table["option_type"])
+    _require_one_underlying(frame)
+    table["option_type"] = _named(table["option_type"], _TYPES, "is neither call nor put")
+    styles = table["style"] if "style" in table else pd.Series("E", index=table.index, name="style")
+    table["style"] = _named(styles, _STYLES, "is neither American nor European")
     for name in ("quote_date", "expiration"):
         if name in table:
             table[name] = _dates(table[name])
@@ -108,12 +117,37 @@ def _require_columns(table: Table, given: list[str]) -> None:
         raise QuotesError("the table has no rows")
 
 
-def _option_types(values: Column) -> Column:
-    types = values.astype(str).str.strip().str.lower().map(_TYPES)
-    if types.isna().any():
-        bad = values[types.isna()]
-        fail(f"option_type: {str(bad.iloc[0])!r} is neither call nor put", bad.index, row_label(values.to_frame()))
-    return types
+def _require_one_underlying(frame: Table) -> None:
+    for name in _UNDERLYING:
+        found = frame[name].dropna().unique() if name in frame else ()
+        if len(found) > 1:
+            first = {value: frame.index[frame[name] == value][0] for value in found[:5]}
+            rows = ", ".join(f"{value} from {row_label(frame)} {row}" for value, row in first.items())
+            raise QuotesError(
+                f"{name}: {len(found)} underlyings in one table ({rows}); keep one with where={{{name!r}: "
+                f"{str(found[0])!r}}} (--where {name}={found[0]})"
+            )
+
+
+def chosen_rows(frame: Table, where: Mapping[str, str] | None) -> Table:
+    """The rows whose columns have the given values, compared as text."""
+    for name, value in (where or {}).items():
+        if name not in frame.columns:
+            raise QuotesError(f"where: there is no column {name!r}; the table has {list(frame.columns)}")
+        kept = frame[name].astype(str).str.strip() == str(value)
+        if not kept.any():
+            some = ", ".join(map(str, frame[name].dropna().unique()[:5]))
+            raise QuotesError(f"where: no row has {name} = {value}; there are {some}")
+        frame = frame[kept]
+    return frame
+
+
+def _named(values: Column, names: Mapping[str, str], what: str) -> Column:
+    found = values.astype(str).str.strip().str.lower().map(names)
+    if found.isna().any():
+        bad = values[found.isna()]
+        fail(f"{values.name}: {str(bad.iloc[0])!r} {what}", bad.index, row_label(values.to_frame()))
+    return found
 
 
 def _dates(values: Column) -> Column:
@@ -146,7 +180,7 @@ def _check_values(table: Table) -> None:
     for name in ("bid", "ask", "price"):
         if name in table and (table[name] < 0).any():
             fail(f"{name}: negative", table.index[table[name] < 0], label)
-    for name in ("strike", "forward", "discount"):
+    for name in ("strike", "forward", "discount", "spot"):
         if name in table and not (table[name] > 0).all():
             fail(f"{name}: not positive", table.index[~(table[name] > 0)], label)
     late = table["expiration"] <= table["quote_date"] if "expiration" in table else table["maturity"] <= 0

@@ -1,0 +1,104 @@
+"""What a person wants to know of a step: one info for the online sampler, one for samplers made of chains."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+
+class UpdateInfo(NamedTuple):
+    """What one kind of update cost in a step, over all draws."""
+
+    updates: int
+    evaluations: int
+    capped: int
+    not_positive_definite: int
+    jitter_raised: int
+    spread: float = 0.0  # variance of the log density over independent updates: 0 for a perfect surrogate
+
+    @property
+    def evaluations_per_update(self) -> float:
+        """Likelihood evaluations per update: 1 is the least."""
+        return self.evaluations / max(self.updates, 1)
+
+
+class OnlineInfo(NamedTuple):
+    """A step of the online sampler."""
+
+    t: float
+    step: int
+    seconds: float
+    compile_seconds: float
+    missing: int
+    settings: dict[str, str]
+    warnings: tuple[str, ...]
+    ess: float  # the effective number of particles
+    log_evidence: float  # log p(y_1:t)
+    log_evidence_se: float
+    rejuvenations: tuple[Any, ...] = ()  # of the particles in this step, with their cost
+    scores: dict[str, float] = {}  # noqa: RUF012
+    extras: dict[str, Any] = {}  # noqa: RUF012
+
+    @property
+    def min_ess(self) -> float:
+        """The effective number of particles."""
+        return self.ess
+
+    @property
+    def health(self) -> str:
+        """In a few words, how far the draws can be trusted."""
+        return f"ESS {self.ess:.0f} particles, log evidence {self.log_evidence:.2f} ± {self.log_evidence_se:.2f}"
+
+
+class ChainInfo(NamedTuple):
+    """A step of a sampler that runs Markov chains."""
+
+    t: float
+    step: int
+    seconds: float
+    compile_seconds: float
+    missing: int
+    settings: dict[str, str]
+    warnings: tuple[str, ...]
+    updates: dict[str, UpdateInfo]
+    rhat: dict[str, float]
+    ess: dict[str, float]  # of each parameter, and of the latent function
+    ess_tail: dict[str, float]
+    chains: int
+    log_likelihood: float
+    scores: dict[str, float] = {}  # noqa: RUF012
+    extras: dict[str, Any] = {}  # noqa: RUF012
+
+    @property
+    def min_ess(self) -> float:
+        """The smallest effective sample size over all parameters and the latent function."""
+        return min(self.ess.values(), default=float("nan"))
+
+    @property
+    def max_rhat(self) -> float:
+        """The largest R-hat over all parameters and the latent function."""
+        return max(self.rhat.values(), default=float("nan"))
+
+    @property
+    def health(self) -> str:
+        """In a few words, how far the draws can be trusted."""
+        return f"least ESS {self.min_ess:.0f}, largest R-hat {self.max_rhat:.3f}"
+
+
+Info: TypeAlias = OnlineInfo | ChainInfo
+
+
+def info_of_version_0_2(values: dict[str, Any]) -> Info:
+    """The one ``Info`` that version 0.2 and earlier stored for all samplers, as that of its sampler."""
+    shared = {
+        name: values[name] for name in values.keys() & (set(OnlineInfo._fields) & set(ChainInfo._fields) - {"ess"})
+    }
+    if values.get("effective") is None:
+        own = ("updates", "rhat", "ess", "ess_tail", "chains", "log_likelihood")
+        return ChainInfo(**shared, **{name: values[name] for name in own})
+    return OnlineInfo(
+        **shared,
+        ess=values["effective"],
+        log_evidence=values["log_evidence"],
+        log_evidence_se=values["log_evidence_se"],
+        rejuvenations=values.get("renewals", ()),
+    )

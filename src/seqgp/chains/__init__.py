@@ -1,1 +1,0 @@
-"""Chains started, tuned, warmed up, drawn from, diagnosed."""

@@ -1,0 +1,249 @@
+"""What the data say before a model is chosen: variogram, delay, noise of stations, season of the variance, gaps.
+
+Everything is a method of moments on stations that report repeatedly, in NumPy: a first look that costs seconds. The
+suggested priors are wide around what it finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import fdtrc
+
+from seqgp.base.errors import DataError
+from seqgp.evaluate.variogram import Variogram, VariogramFit, empirical_variogram, fit_candidates, matern_slope
+
+BLOCKS = 20  # of consecutive times, left out in turn for standard errors
+SIGNIFICANT = 0.01
+
+
+class StationTable(NamedTuple):
+    """All snapshots as one table."""
+
+    t: Float[np.ndarray, " T"]
+    x: Float[np.ndarray, "M D"]
+    y: Float[np.ndarray, "T M"]  # NaN where missing
+
+
+class Asymmetry(NamedTuple):
+    """Whether places lag behind others: the slowness (time per distance) that lag-one covariances show."""
+
+    slowness: Float[np.ndarray, " D"]
+    se: Float[np.ndarray, " D"]
+    p_value: float  # of no delay
+    delay: bool
+
+
+class NoiseTable(NamedTuple):
+    """The standard deviation of each station's noise, if only noise differs from station to station."""
+
+    noise: Float[np.ndarray, " M"]
+    se: Float[np.ndarray, " M"]
+    differ: bool  # changes of stations differ in size by more than twice what chance explains
+
+
+class SeasonalVariance(NamedTuple):
+    """``exp(a cos + b sin)`` on the standard deviation, over a period."""
+
+    period: float
+    coefficients: Float[np.ndarray, " 2"]
+    se: Float[np.ndarray, " 2"]
+    seasonal: bool
+
+
+class Missing(NamedTuple):
+    """What is missing among all times and stations."""
+
+    share: float
+    by_station: Float[np.ndarray, " M"]
+    longest_gap: Float[np.ndarray, " M"]  # in units of time, between two reports
+    late: Float[np.ndarray, " J"]  # the stations that first report after a tenth of the time
+
+
+class Suggestion(NamedTuple):
+    """A model by names, and priors as ``(distribution, first argument, second argument)`` in the units of the data."""
+
+    kernel: str  # "Separable" or "Delayed"
+    time: str
+    space: str
+    by_station: bool
+    seasonal: bool
+    priors: dict[str, tuple[str, float, float]]
+
+
+class DataExploration(NamedTuple):
+    """The result of :func:`explore`."""
+
+    stations: StationTable
+    variogram: Variogram
+    candidates: tuple[VariogramFit, ...]  # the best first
+    asymmetry: Asymmetry
+    noise: NoiseTable
+    season: SeasonalVariance | None
+    missing: Missing
+    suggested: Suggestion
+
+
+def explore(snapshots: Sequence[Any], period: float | None = None, lags: int = 6, bins: int = 8) -> DataExploration:
+    """A first look at data of stations.
+
+    Args:
+        snapshots: in order of time; ``y`` has a value for each place, NaN where missing.
+        period: of a season that the variance may have, in units of time; None looks for none.
+        lags: how many lags in time the variogram has.
+        bins: how many classes of distance.
+    """
+    stations = as_stations(snapshots)
+    variogram = empirical_variogram(stations.t, stations.x, stations.y, lags, bins)
+    candidates = fit_candidates(variogram)
+    best = candidates[0]
+    noise = noise_of_stations(stations, best)
+    asymmetry = lag_asymmetry(stations, best, noise)
+    season = None if period is None else seasonal_variance(stations, period)
+    missing = missing_data(stations)
+    suggested = _suggest(stations, best, asymmetry, noise, season)
+    return DataExploration(stations, variogram, candidates, asymmetry, noise, season, missing, suggested)
+
+
+def as_stations(snapshots: Sequence[Any]) -> StationTable:
+    """One row for each time, one column for each place."""
+    if len(snapshots) < 4:
+        raise DataError(f"explore: {len(snapshots)} snapshots are too few to tell anything; give 4 or more")
+    t = np.array([float(one.t) for one in snapshots])
+    if np.any(np.diff(t) <= 0):
+        k = int(np.argmax(np.diff(t) <= 0)) + 1
+        raise DataError(f"explore: snapshot {k} (t = {t[k]:g}) is not later than the one before; sort them by time")
+    for k, one in enumerate(snapshots):
+        if np.shape(one.y) != (len(one.x),):
+            raise DataError(
+                f"explore: snapshot {k}: y has shape {np.shape(one.y)}, and there are {len(one.x)} places; "
+                "only data with one value for each place can be explored"
+            )
+    rows = np.concatenate([np.asarray(one.x, float) for one in snapshots])
+    x, where = np.unique(rows, axis=0, return_inverse=True)
+    if len(x) < 2 or len(rows) < 3 * len(x):
+        raise DataError(
+            f"explore: {len(x)} different places in {len(rows)} rows: it needs two stations or more that report at "
+            "three times or more; round places that move a little"
+        )
+    y = np.full((len(t), len(x)), np.nan)
+    time = np.repeat(np.arange(len(t)), [len(one.x) for one in snapshots])
+    y[time, where.ravel()] = np.concatenate([np.asarray(one.y, float) for one in snapshots])
+    return StationTable(t, x, y)
+
+
+def lag_asymmetry(stations: StationTable, best: VariogramFit, noise: NoiseTable) -> Asymmetry:
+    """The slowness from how changes at one station follow those at another, and not the other way round.
+
+    With ``e(t) = y(t) − k_t(dt) y(t − dt)`` and a delay, ``E[e_i(t + dt) e_j(t)]`` has an antisymmetric part that is
+    linear in ``s·(x_i − x_j)`` to first order. The fit weights it by the kernel's covariance of ``e``;
+    standard errors by a jackknife over blocks of times.
+    """
+    gaps = np.diff(stations.t)
+    dt, decay = float(np.median(gaps)), best.time_correlation(gaps)
+    y = stations.y - np.nanmean(stations.y, axis=0)
+    change = y[1:] - decay[:, None] * y[:-1]
+    seen, values = ~np.isnan(change), np.nan_to_num(change)
+    directions, weights = _following(stations.x, best, noise, dt)
+    num = max(2 * len(directions) + 2, min(BLOCKS, (len(values) - 1) // 4))
+    blocks = np.array_split(np.arange(len(values) - 1), num)
+    products = np.array([values[b + 1].T @ values[b] for b in blocks])
+    counts = np.array([seen[b + 1].T.astype(float) @ seen[b] for b in blocks])
+
+    def slowness(kept):
+        product, count = products[kept].sum(0), counts[kept].sum(0)
+        score = np.einsum("dij,ij->d", weights, product)
+        return np.linalg.lstsq(np.einsum("dij,ij,eij->de", weights, count, directions), score, rcond=None)[0]
+
+    whole = slowness(np.arange(num))
+    left = np.array([slowness(np.delete(np.arange(num), k)) for k in range(num)])
+    cov = (num - 1) / num * (left - left.mean(0)).T @ (left - left.mean(0))
+    d = len(whole)
+    wald = float(whole @ np.linalg.lstsq(cov, whole, rcond=None)[0])
+    p_value = float(fdtrc(d, num - d, wald * (num - d) / (d * (num - 1))))
+    return Asymmetry(whole, np.sqrt(np.diag(cov)), p_value, p_value < SIGNIFICANT)
+
+
+def _following(
+    x: Float[np.ndarray, "M D"], best: VariogramFit, noise: NoiseTable, dt: float
+) -> tuple[Float[np.ndarray, "D M M"], Float[np.ndarray, "D M M"]]:
+    """``E[e_i(t + dt) e_j(t)]`` for a slowness of one along each axis, and its weights ``R⁻¹ D R⁻¹``, ``R = Cov e``."""
+    h = np.moveaxis(x[:, None] - x[None, :], -1, 0)
+    space = best.scale**2 * best.space_correlation(np.linalg.norm(h, axis=0))
+    decay = float(best.time_correlation(np.array(dt)))
+    once, twice = (matern_slope(best.time, u, best.time_lengthscale) for u in (dt, 2 * dt))
+    directions = h * space * (decay * twice - (1 + decay**2) * once)
+    own = np.maximum(noise.noise, 0.2 * best.scale) ** 2
+    inverse = np.linalg.inv((1 - decay**2) * space + (1 + decay**2) * np.diag(own))
+    return directions, inverse @ directions @ inverse
+
+
+def noise_of_stations(stations: StationTable, best: VariogramFit) -> NoiseTable:
+    """Half the mean square of a station's changes, less what the fitted kernel changes in the same times."""
+    change, gaps = np.diff(stations.y, axis=0), np.diff(stations.t)
+    half = 0.5 * np.nanmean(change**2, axis=0)
+    count = np.maximum(np.sum(~np.isnan(change), axis=0), 1)
+    latent = best.scale**2 * (1 - best.time_correlation(gaps))
+    own = np.nanmean(np.where(np.isnan(change), np.nan, latent[:, None]), axis=0)
+    variance = np.maximum(half - own, 1e-4 * half)
+    noise = np.sqrt(variance)
+    error = np.sqrt(3.0 / count)  # relative, of half a mean square of changes that are mostly noise
+    differ = bool(np.std(np.log(half)) > 2 * np.median(error))
+    return NoiseTable(noise, half * error / (2 * noise), differ)
+
+
+def seasonal_variance(stations: StationTable, period: float) -> SeasonalVariance:
+    """Regression of the log mean square of each time on one harmonic; the season of the mean is taken out before."""
+    phase = 2 * np.pi * stations.t / period
+    columns = np.stack([np.ones_like(phase), np.cos(phase), np.sin(phase)], axis=1)
+    anomaly = stations.y - np.nanmean(stations.y, axis=0)
+    level = np.nanmean(anomaly, axis=1)
+    there = ~np.isnan(level)
+    mean = columns @ np.linalg.lstsq(columns[there], level[there], rcond=None)[0]
+    logs = np.log(np.nanmean((anomaly - mean[:, None]) ** 2, axis=1)[there] + 1e-300)
+    columns = columns[there]
+    found = np.linalg.lstsq(columns, logs, rcond=None)[0]
+    left = logs - columns @ found
+    follow = float(np.clip(np.corrcoef(left[1:], left[:-1])[0, 1], 0.0, 0.95))
+    variance = np.var(left, ddof=3) * (1 + follow) / (1 - follow)
+    se = np.sqrt(np.diag(np.linalg.inv(columns.T @ columns)) * variance)[1:] / 2
+    coefficients = found[1:] / 2
+    seasonal = bool(np.sum((coefficients / se) ** 2) > -2 * np.log(SIGNIFICANT))
+    return SeasonalVariance(period, coefficients, se, seasonal)
+
+
+def missing_data(stations: StationTable) -> Missing:
+    """Shares, longest gaps between reports, and who joined late."""
+    gone = np.isnan(stations.y)
+    reports = [stations.t[~column] for column in gone.T]
+    longest = np.array([np.max(np.diff(times)) if len(times) > 1 else np.inf for times in reports])
+    begin = np.array([times[0] if len(times) else np.inf for times in reports])
+    late = np.flatnonzero(begin > stations.t[0] + 0.1 * (stations.t[-1] - stations.t[0]))
+    return Missing(float(gone.mean()), gone.mean(axis=0), longest, late)
+
+
+def _suggest(
+    stations: StationTable, best: VariogramFit, asymmetry: Asymmetry, noise: NoiseTable, season: SeasonalVariance | None
+) -> Suggestion:
+    priors = {
+        "time.lengthscale": ("LogNormal", float(np.log(best.time_lengthscale)), 0.7),
+        "space.lengthscale": ("LogNormal", float(np.log(best.space_lengthscale)), 0.7),
+        "scale": ("LogNormal", float(np.log(best.scale)), 0.5),
+        "noise": ("LogNormal", float(np.log(np.median(noise.noise))), 0.7),
+        "mean": (
+            "Normal",
+            float(np.nanmean(stations.y)),
+            float(2 * np.nanstd(np.nanmean(stations.y, axis=0)) + best.scale),
+        ),
+    }
+    if asymmetry.delay:
+        dt, width = float(np.median(np.diff(stations.t))), np.ptp(stations.x, axis=0)
+        for i, side in enumerate(width):
+            bound = dt / (2 * side)
+            priors[f"slowness[{i}]"] = ("ScaledSigmoid", float(-bound), float(bound))
+    seasonal = season is not None and season.seasonal
+    kernel = "Delayed" if asymmetry.delay else "Separable"
+    return Suggestion(kernel, best.time, best.space, noise.differ, seasonal, priors)

@@ -1,0 +1,186 @@
+"""A run on disk that one process continues again and again: what it knows of the run stays in memory in between."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from seqgp.base.errors import DataError
+from seqgp.base.info import Info
+from seqgp.base.snapshot import Snapshot
+from seqgp.evaluate.forecaster import MEMORY, Forecaster
+from seqgp.io.layout import MANIFEST, STEPS, step_path
+from seqgp.io.lock import locked
+from seqgp.io.seen import Seen
+from seqgp.io.step import Step
+from seqgp.io.store import Store, Writer
+from seqgp.samplers.base import Sampler, State
+from seqgp.samplers.loop import Callback, loop
+
+
+class Continuation(NamedTuple):
+    """A run after some more steps: the last state, the infos of all steps (or of the last ``keep``), the last data."""
+
+    state: State
+    infos: list[Info]
+    snapshot: Snapshot
+
+
+class Session:
+    """Adds steps to a run, as often as asked; between two calls other processes may write to it.
+
+    The state with its filters, the infos and the times of the run stay in memory, so that a step costs the same
+    however long the run is. They are read from disk at first, and again if somebody else has written since.
+
+    Args:
+        sampler: what makes the steps.
+        store: the run.
+        keep: how many of the last steps to keep: whole on disk, and as infos in memory.
+        forecast: whether each snapshot is predicted before it is used.
+    """
+
+    def __init__(self, sampler: Sampler, store: Store, keep: int | None = None, forecast: bool = True):
+        self.sampler, self.store, self.keep, self.forecast = sampler, store, keep, forecast
+        self._memory: _Memory | None = None
+        self._writer: Writer | None = None
+        self._configuration: dict[str, Any] | None = None
+
+    @property
+    def seen(self) -> Seen:
+        """The data that the run has used."""
+        return self._current().seen
+
+    @property
+    def state(self) -> State | None:
+        """The last state; ``None`` before the first step."""
+        return self._current().state
+
+    def extend(
+        self,
+        snapshots: Iterable[Snapshot],
+        key: Any = None,
+        configuration: dict[str, Any] | None = None,
+        callbacks: Callback | Iterable[Callback] = (),
+        progress: bool | None = None,
+    ) -> Continuation:
+        """Sample after each of some snapshots; those that the run has used are skipped. Arguments as of ``run``."""
+        with self._writing(key, configuration) as writer:
+            memory = self._current()
+            called: list[Any] = [callbacks] if callable(callbacks) else list(callbacks)
+            current = _Current(snapshots, memory)
+            added: list[Step] = []
+
+            def save(state: State, info: Info) -> None:
+                added.append(writer.append(state, info, current.snapshot))
+                memory.add(state, info, current.snapshot, _mark(self.store, state.step))
+
+            try:
+                done = loop(
+                    self.sampler, current, self.store.manifest.random_key(), memory.state, [save, *called], progress,
+                    self.keep, memory.forecaster,
+                )  # fmt: skip
+            finally:
+                for step in added:
+                    memory.seen.add(step)
+            return Continuation(done.state, list(memory.infos), current.snapshot)
+
+    @contextlib.contextmanager
+    def _writing(self, key: Any, configuration: dict[str, Any] | None) -> Iterator[Writer]:
+        """Hold the run: what was checked when it was held before holds still, if nobody has written since."""
+        if self._writer is not None and configuration == self._configuration:
+            with locked(self.store.path) as held:
+                if self._is_current():
+                    self._writer.take_up(held)
+                    yield self._writer
+                    return
+        if not self._is_current():
+            self.store.forget()
+        with self.store.writing(self.sampler, key, self.keep, configuration) as writer:
+            writer.last()  # raises where there are steps, but none to go on from
+            self._writer, self._configuration = writer, configuration
+            yield writer
+
+    def _is_current(self) -> bool:
+        memory = self._memory
+        return memory is not None and memory.mark is not None and memory.mark == _mark(self.store, memory.number)
+
+    def _current(self) -> _Memory:
+        """What is known of the run, read again where it is not as this process left it."""
+        if self._memory is None or not self._is_current():
+            self._memory = _read(self.store, self.sampler, self.keep, self.forecast)
+        return self._memory
+
+
+class _Memory:
+    """What a process knows of a run."""
+
+    def __init__(self, state: State | None, snapshot: Snapshot | None, infos: list[Info], seen: Seen, mark: Any):
+        self.state, self.snapshot, self.infos, self.seen, self.mark = state, snapshot, infos, seen, mark
+        self.keep: int | None = None
+        self.forecaster: Forecaster | None = None
+
+    @property
+    def number(self) -> int:
+        return 0 if self.state is None else self.state.step
+
+    def add(self, state: State, info: Info, snapshot: Snapshot, mark: Any) -> None:
+        self.state, self.snapshot, self.mark = state, snapshot, mark
+        self.infos.append(info)
+        if self.keep is not None:
+            del self.infos[: -self.keep]
+
+
+def _read(store: Store, sampler: Sampler, keep: int | None, forecast: bool) -> _Memory:
+    """All that a session needs of a run."""
+    steps = list(store)
+    mark = _mark(store, steps[-1].number if steps else 0)  # before anything is read: what is written later is noticed
+    state = steps[-1].state if steps else None
+    infos = [step.info for step in (steps if keep is None else steps[-max(keep, MEMORY) :])]
+    memory = _Memory(state, steps[-1].snapshot if steps else None, infos, Seen(store), mark)
+    memory.forecaster = Forecaster(sampler.model, [info.scores for info in infos[-MEMORY:]]) if forecast else None
+    memory.keep, memory.infos = keep, infos[-keep if keep else None :]
+    return memory
+
+
+def _mark(store: Store, number: int) -> Any:
+    """What tells a run after so many steps from one that somebody has written to since; no folder is listed.
+
+    ``None`` where the run has more steps than that.
+    """
+    places = (store.path / MANIFEST, store.path / STEPS, step_path(store.path, number))
+    return None if os.path.lexists(step_path(store.path, number + 1)) else [_status(path) for path in places]
+
+
+def _status(path: Any) -> tuple[int, ...] | None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+class _Current:
+    """An iterable that remembers the snapshot it gave last, and leaves out those that the run has used."""
+
+    def __init__(self, snapshots: Iterable[Snapshot], memory: _Memory):
+        self._snapshots, self._given = snapshots, memory.snapshot
+        self._seen = None if memory.state is None else memory.seen
+
+    @property
+    def snapshot(self) -> Snapshot:
+        if self._given is None:
+            raise DataError("run: no snapshot was given")
+        return self._given
+
+    def __iter__(self) -> Iterator[Snapshot]:
+        for snapshot in self._snapshots:
+            if self._seen is not None and isinstance(snapshot, Snapshot):
+                found = self._seen.compare(snapshot)
+                if found.refused:
+                    raise DataError(f"{self._seen.folder}: {found.why}")
+                if not found.later:
+                    continue
+            self._given = snapshot
+            yield snapshot

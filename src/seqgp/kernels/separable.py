@@ -1,0 +1,164 @@
+"""The kernel of the latent process: a factor in time times a factor in space, and sums of such terms (eq. 1)."""
+
+from __future__ import annotations
+
+import abc
+import functools
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from seqgp.base.errors import ModelError
+from seqgp.base.priors import Kept, Slot, as_slot
+from seqgp.base.validation import is_number
+from seqgp.kernels.base import Kernel, Parameters, positive_slot, within
+from seqgp.kernels.spatial import DotProduct, as_space_kernel
+
+
+class LatentKernel(eqx.Module):
+    """The covariance of the latent process in time and space: one separable term, or a sum of them."""
+
+    @abc.abstractmethod
+    def terms(self) -> tuple[tuple[str, Separable], ...]:
+        """The separable terms, each after the prefix of its parameters' names (``""``, or ``"0."``, ``"1."``, …)."""
+
+    @abc.abstractmethod
+    def slots(self) -> dict[str, Kept]:
+        """All parameters by name."""
+
+    def __add__(self, other: Any) -> SeparableSum:
+        """The kernel of the sum of independent latent processes."""
+        return SeparableSum([self, other])
+
+    def __radd__(self, other: Any) -> LatentKernel:
+        """``sum(terms)`` begins with zero; anything else on the left is refused as on the right."""
+        return self if is_number(other) and other == 0 else SeparableSum([other, self])
+
+    def __mul__(self, other: Any) -> LatentKernel:
+        """Refused: terms add, what multiplies is inside of them."""
+        raise ModelError(
+            f"Separable and {type(other).__name__} do not multiply: kernels of time and of space do, inside of "
+            "seqgp.Separable(time, space, scale), whose scale is a standard deviation"
+        )
+
+    __rmul__ = __mul__
+
+    def time_names(self) -> set[str]:
+        """The names of the parameters that a single time says nothing about: those of the kernels of time."""
+        return {f"{prefix}time.{name}" for prefix, term in self.terms() for name in term.time.slots()}
+
+    def variance(self, parameters: Parameters) -> Float[Array, ""]:
+        """``Σ scale²``: what the jitter of covariance matrices is relative to."""
+        return functools.reduce(jnp.add, [parameters[f"{prefix}scale"] ** 2 for prefix, _ in self.terms()])
+
+    def check_inputs(self, x: Float[np.ndarray, "n D"]) -> None:
+        """Raise if the kernels of space do not take these inputs."""
+        for _, term in self.terms():
+            term.space.check_inputs(x)
+
+    def prepare(self, t: Float[Array, " n"], x: Float[Array, "n D"]) -> tuple[Any, ...]:
+        """What the covariance of a row of points in time and space needs of them, term by term."""
+        times = t[:, None]
+        return tuple((term.time.prepare(times, times), term.space.prepare(x, x)) for _, term in self.terms())
+
+    def covariance(self, prepared: tuple[Any, ...], parameters: Parameters) -> Float[Array, "n n"]:
+        """The covariance matrix of a row of points in time and space."""
+        return functools.reduce(
+            jnp.add,
+            [
+                term.combined(of_time, of_space, dropped(parameters, prefix))
+                for (prefix, term), (of_time, of_space) in zip(self.terms(), prepared)
+            ],
+        )
+
+
+def dropped(parameters: Parameters, prefix: str) -> Parameters:
+    """The parameters of one term: those whose names begin with its prefix, without it."""
+    return within(parameters, prefix[:-1]) if prefix else parameters
+
+
+class Separable(LatentKernel):
+    """``scale² · time(|t − t'|) · space(x, x')``: the kernel of the latent process (eq. 1).
+
+    Kernels of time and of space add and multiply; separable terms add.
+
+    Args:
+        time: a stationary kernel of one dimension, or sums and products of them.
+        space: a kernel of this module, any tinygp kernel, or any function of two points.
+        scale: the standard deviation of the latent, where the kernels of time and space have unit variance.
+    """
+
+    time: Kernel
+    space: Kernel
+    scale: Kept
+
+    def __init__(self, time: Kernel, space: Any, scale: Slot = 1.0):
+        if not isinstance(time, Kernel) or not time.stationary:
+            name = "DotProduct, which grows with time; a trend is a feature of the mean, seqgp.means.Linear"
+            got = name if isinstance(time, DotProduct) else type(time).__name__
+            raise ModelError(f"Separable: time must be a stationary kernel, got {got}")
+        time.check_dimension(1)
+        self.time = time
+        self.space = as_space_kernel(space)
+        self.scale = as_slot(scale, "Separable: scale")
+        if isinstance(self.scale, tuple):
+            raise ModelError("Separable: scale takes one number or prior, not a list")
+        positive_slot(self.scale, "Separable: scale")
+
+    def slots(self) -> dict[str, Kept]:
+        """All parameters of the kernel, by name: ``time.…``, ``space.…``, ``scale``."""
+        slots = {f"time.{name}": slot for name, slot in self.time.slots().items()}
+        slots |= {f"space.{name}": slot for name, slot in self.space.slots().items()}
+        return slots | {"scale": self.scale}
+
+    def terms(self) -> tuple[tuple[str, Separable], ...]:
+        """The separable terms, each with the prefix of its parameters."""
+        return (("", self),)
+
+    def combined(self, of_time: Any, of_space: Any, parameters: Parameters) -> Float[Array, "n n"]:
+        """``scale² · time · space`` from what was prepared of the same points."""
+        time = self.time.covariance(of_time, within(parameters, "time"))
+        space = self.space.covariance(of_space, within(parameters, "space"))
+        return parameters["scale"] ** 2 * time * space
+
+
+class SeparableSum(LatentKernel):
+    """``Separable(…) + Separable(…)``: independent latent processes, seen as their sum.
+
+    Parameters are called ``0.time.lengthscale``, ``1.scale``, …, in the order of the terms.
+    """
+
+    parts: tuple[Separable, ...]
+
+    def __init__(self, parts):
+        found: list[Separable] = []
+        for part in parts:
+            if not isinstance(part, LatentKernel):
+                raise ModelError(
+                    f"Separable + {type(part).__name__}: expected another seqgp.Separable(time, space, scale); kernels "
+                    "of time or of space are added inside it"
+                )
+            found += [term for _, term in part.terms()]
+        self.parts = tuple(found)
+
+    def terms(self) -> tuple[tuple[str, Separable], ...]:
+        """The separable terms, each with the prefix of its parameters."""
+        return tuple((f"{i}.", part) for i, part in enumerate(self.parts))
+
+    def slots(self) -> dict[str, Kept]:
+        """The parameters by name, each a number or a prior."""
+        return {f"{prefix}{name}": slot for prefix, term in self.terms() for name, slot in term.slots().items()}
+
+
+def one_term(kernel: LatentKernel, who: str) -> Separable:
+    """The kernel as one separable term, or an error that says who needs it to be one, and what does not."""
+    terms = kernel.terms()
+    if len(terms) != 1:
+        raise ModelError(
+            f"{who} needs one separable term, and the kernel is a sum of {len(terms)}: use latent=seqgp.Dense(), which "
+            "takes any sum"
+        )
+    return terms[0][1]

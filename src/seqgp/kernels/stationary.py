@@ -1,0 +1,190 @@
+"""Stationary kernels: of the distance scaled by lengthscales, and of the phase of a cycle."""
+
+from __future__ import annotations
+
+import abc
+import functools
+from typing import cast
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from seqgp.base.errors import ModelError
+from seqgp.base.priors import Kept, Slot, as_slot, check_positive
+from seqgp.kernels.base import Kernel, Parameters, positive_slot
+
+
+class Stationary(Kernel):
+    """A function of the distance scaled by one lengthscale, or one per dimension."""
+
+    lengthscale: Slot  # kept as numbers and priors
+
+    def __init__(self, lengthscale: Slot = 1.0):
+        kept = as_slot(lengthscale, f"{type(self).__name__}: lengthscale")
+        check_positive(kept, f"{type(self).__name__}: lengthscale")
+        self.lengthscale = kept
+
+    def slots(self) -> dict[str, Kept]:
+        """The parameters by name, each a number or a prior."""
+        return {"lengthscale": cast(Kept, self.lengthscale)}
+
+    def prepare(self, x, other):
+        """What the covariance needs of the inputs, whatever the parameters."""
+        return jnp.square(x.T[:, :, None] - other.T[:, None, :])
+
+    def covariance(self, prepared, parameters):
+        """The covariance matrix, from what ``prepare`` gave and the parameters."""
+        inverse = jnp.broadcast_to(parameters["lengthscale"] ** -2.0, prepared.shape[:1])
+        squared = functools.reduce(jnp.add, [inverse[d] * prepared[d] for d in range(prepared.shape[0])])
+        return self.profile(squared, parameters)
+
+    @property
+    def stationary(self) -> bool:
+        """Whether the covariance depends on differences of the inputs alone."""
+        return True
+
+    @abc.abstractmethod
+    def profile(self, squared: Float[Array, "n m"], parameters: Parameters) -> Float[Array, "n m"]:
+        """The covariance as a function of the squared scaled distance."""
+
+    def check_dimension(self, dimension):
+        """Raise unless inputs of this dimension fit."""
+        if isinstance(self.lengthscale, tuple) and len(self.lengthscale) != dimension:
+            raise ModelError(
+                f"{type(self).__name__} has {len(self.lengthscale)} lengthscales, but x has {dimension} columns: "
+                "give one lengthscale, or one per column"
+            )
+
+
+def _distance(squared: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The square root, with a finite derivative at zero."""
+    positive = squared > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, squared, 1.0)), 0.0)
+
+
+class SquaredExponential(Stationary):
+    """``exp(−r²/2)``: infinitely smooth; a product over dimensions."""
+
+    @property
+    def smooth(self) -> bool:
+        """Whether functions are smooth enough to be interpolated from few knots."""
+        return True
+
+    def profile(self, squared, parameters):
+        """The correlation as a function of the squared scaled distance."""
+        return jnp.exp(-0.5 * squared)
+
+    def along(self, axis, dimension):
+        """The factor along one axis where the kernel is a product over axes, else None."""
+        shared = not isinstance(self.lengthscale, tuple)
+
+        def choose(parameters: Parameters) -> Parameters:
+            return {"lengthscale": parameters["lengthscale"] if shared else parameters["lengthscale"][axis]}
+
+        return SquaredExponential(1.0), choose
+
+
+class Matern12(Stationary):
+    """``exp(−r)``: continuous, nowhere differentiable; Markov in one dimension."""
+
+    def profile(self, squared, parameters):
+        """The correlation as a function of the squared scaled distance."""
+        return jnp.exp(-_distance(squared))
+
+
+class Matern32(Stationary):
+    """``(1 + √3 r) exp(−√3 r)``: once differentiable."""
+
+    def profile(self, squared, parameters):
+        """The correlation as a function of the squared scaled distance."""
+        r = 3**0.5 * _distance(squared)
+        return (1 + r) * jnp.exp(-r)
+
+
+class Matern52(Stationary):
+    """``(1 + √5 r + 5r²/3) exp(−√5 r)``: twice differentiable."""
+
+    @property
+    def smooth(self) -> bool:
+        """Whether functions are smooth enough to be interpolated from few knots."""
+        return True
+
+    def profile(self, squared, parameters):
+        """The correlation as a function of the squared scaled distance."""
+        r = 5**0.5 * _distance(squared)
+        return (1 + r + r**2 / 3) * jnp.exp(-r)
+
+
+class RationalQuadratic(Stationary):
+    """``(1 + r²/(2 alpha))^(−alpha)``: a mixture of squared exponentials of many lengthscales."""
+
+    alpha: Slot = 1.0
+
+    def __init__(self, lengthscale: Slot = 1.0, alpha: Slot = 1.0):
+        super().__init__(lengthscale)
+        self.alpha = as_slot(alpha, "RationalQuadratic: alpha")
+        check_positive(self.alpha, "RationalQuadratic: alpha")
+
+    def slots(self) -> dict[str, Kept]:
+        """The parameters by name, each a number or a prior."""
+        return {**super().slots(), "alpha": cast(Kept, self.alpha)}
+
+    @property
+    def smooth(self) -> bool:
+        """Whether functions are smooth enough to be interpolated from few knots."""
+        return True
+
+    def profile(self, squared, parameters):
+        """The correlation as a function of the squared scaled distance."""
+        alpha = parameters["alpha"]
+        return jnp.exp(-alpha * jnp.log1p(0.5 * squared / alpha))
+
+
+class Periodic(Kernel):
+    """``exp(−2 sin²(π r / period) / lengthscale²)``: a cycle that repeats exactly (MacKay 1998).
+
+    The lengthscale is that of the shape within a cycle, in radians of half a turn: below one the cycle has several
+    waves, far above one it is a sine. For a cycle whose shape drifts, multiply: ``Periodic(…) * Matern52(…)``.
+
+    Args:
+        lengthscale: how fast the shape changes within a cycle.
+        period: the length of a cycle, in the units of the input.
+    """
+
+    lengthscale: Kept
+    period: Kept
+
+    def __init__(self, lengthscale: Slot = 1.0, period: Slot = 1.0):
+        self.lengthscale = positive_slot(lengthscale, "Periodic: lengthscale")
+        self.period = positive_slot(period, "Periodic: period")
+
+    def slots(self):
+        """The parameters by name, each a number or a prior."""
+        return {"lengthscale": self.lengthscale, "period": self.period}
+
+    def prepare(self, x, other):
+        """What the covariance needs of the inputs, whatever the parameters."""
+        return x[:, 0, None] - other[None, :, 0]
+
+    def covariance(self, prepared, parameters):
+        """The covariance matrix, from what ``prepare`` gave and the parameters."""
+        wave = jnp.sin(jnp.pi * prepared / parameters["period"]) / parameters["lengthscale"]
+        return jnp.exp(-2.0 * jnp.square(wave))
+
+    @property
+    def stationary(self) -> bool:
+        """Whether the covariance depends on differences of the inputs alone."""
+        return True
+
+    @property
+    def smooth(self) -> bool:
+        """Whether functions are smooth enough to be interpolated from few knots."""
+        return True
+
+    def check_dimension(self, dimension):
+        """Raise unless inputs of this dimension fit."""
+        if dimension != 1:
+            raise ModelError(
+                f"Periodic takes one dimension, but x has {dimension} columns: in space use "
+                "seqgp.kernels.Product([…]) with one kernel per column"
+            )

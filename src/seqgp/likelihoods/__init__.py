@@ -1,0 +1,13 @@
+"""Likelihoods: the distribution of the data given the latent function, seqgp.likelihoods.Poisson().
+
+The public names are those in ``__all__`` of the modules; they are imported when one of them is first used.
+"""
+
+from seqgp.base.catalogue import Catalogue
+
+catalogue = Catalogue(__name__, "base", "gaussian", "continuous", "discrete", "cox")
+__getattr__ = catalogue.find
+
+
+def __dir__() -> list[str]:
+    return catalogue.names()

@@ -1,0 +1,8 @@
+"""Mean functions of the latent process: seqgp.means.Linear(features=…).
+
+The public names are declared in ``__init__.pyi``; each is imported when it is first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

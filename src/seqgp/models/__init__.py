@@ -1,1 +1,0 @@
-"""What is believed: kernels, priors, likelihoods, snapshots, and the model that joins them."""

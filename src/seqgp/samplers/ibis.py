@@ -1,0 +1,169 @@
+"""New particles where the weights have degenerated: by importance sampling, or by resampling and moving.
+
+Everything here sees particles and a function from values of ``z`` to log evidences, and nothing of what is behind it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from seqgp.samplers.particles import Particles, systematic
+from seqgp.samplers.proposals import Mixture, StudentProposal, log_normal
+
+MIN_ESS_FRACTION = 0.4  # of the particles are effective
+GOOD_ESS_FRACTION = 0.6  # an importance sample is taken at once
+ENOUGH_ESS_FRACTION = 0.5  # the best of a few is taken
+UNTEMPERED_ESS_FRACTION = 0.1  # effective share from which a fit to the whole snapshot is tried without tempering
+MAX_IMPORTANCE_ROUNDS = 3
+MIN_MOVES = 4  # of Metropolis at least, and at most
+MAX_MOVES = 60
+MAX_CORRELATION = 0.5  # the correlation with where particles began, down to which they are moved
+MAX_FILTER_STEPS = 600  # of a particle's filter, after which they are moved no longer
+MAX_TEMPERING_STAGES = 60
+
+
+class Evaluated(NamedTuple):
+    """Filters of values of ``z``, and what the data say about them."""
+
+    filters: Any
+    log_evidences: Float[np.ndarray, " S"]  # of all data before the last snapshot (discounted, where the past is)
+    log_increment: Float[np.ndarray, " S"]
+    filter_steps: int  # per particle
+
+
+class ParticleTarget(NamedTuple):
+    """What a rejuvenation works with."""
+
+    evaluate: Callable[[Float[np.ndarray, "S d"]], Evaluated]
+    choose: Callable[[Any, np.ndarray], Any]  # filters of an index
+    either: Callable[[np.ndarray, Any, Any], Any]  # (take, new filters, old filters)
+    prior: tuple[np.ndarray, np.ndarray]  # mean and sd of z
+
+
+class Rejuvenation(NamedTuple):
+    """What a rejuvenation was like."""
+
+    kind: str  # "importance" or "moves"
+    power: float  # of the last snapshot's likelihood that it was for
+    rounds: int
+    ess: float  # after it
+    acceptance: float  # of the moves; 1 where there were none
+    filter_steps: int  # that were run again, per particle
+    seconds: float
+
+
+def rejuvenate(
+    rng: np.random.Generator, particles: Particles, filters: Any, target: ParticleTarget, forced: bool = False
+) -> tuple[Particles, Any, tuple[Rejuvenation, ...]]:
+    """The particles given the last snapshot, rejuvenated where their ESS is too low.
+
+    Args:
+        rng: random numbers.
+        particles: with the log density of the last snapshot in ``log_increment``.
+        filters: of the particles' particles, the last snapshot absorbed.
+        target: how new particles are evaluated.
+        forced: rejuvenate in any case.
+    """
+    rejuvenations: list[Rejuvenation] = []
+    size, d = particles.z.shape
+    power = 0.0
+    for _ in range(MAX_TEMPERING_STAGES if d else 0):
+        ess = particles.ess()
+        if ess >= MIN_ESS_FRACTION * size and not (forced and not rejuvenations):
+            break
+        direct = ess >= max(UNTEMPERED_ESS_FRACTION * size, 2 * d + 2)
+        power = 1.0 if direct else particles.temper(power, MIN_ESS_FRACTION * size)
+        particles, filters, rejuvenation = rejuvenate_at(rng, particles, filters, power, target)
+        rejuvenations.append(rejuvenation)
+    return particles, filters, tuple(rejuvenations)
+
+
+def rejuvenate_at(
+    rng: np.random.Generator, particles: Particles, filters: Any, power: float, target: ParticleTarget
+) -> tuple[Particles, Any, Rejuvenation]:
+    """New particles for the data before and a power of the last snapshot."""
+    start = time.perf_counter()
+    size = len(particles.z)
+    best: tuple[Particles, Any] | None = None
+    fits: list[StudentProposal] = []
+    reference, spent, rounds = particles, 0, 0
+    while rounds < MAX_IMPORTANCE_ROUNDS:
+        rounds += 1
+        fits.append(_fit(reference, power, target))
+        proposal = Mixture((fits[-1], fits[-2]), (0.8, 0.2)) if len(fits) > 1 else Mixture((fits[-1],), (1.0,))
+        z = proposal.points(rng, size)
+        found = target.evaluate(z)
+        spent += found.filter_steps
+        candidate = Particles(
+            z, log_normal(z, *target.prior), found.log_evidences, found.log_increment, proposal.log_density(z), 0.0
+        )
+        if not np.isfinite(candidate.log_weights(power)).any():
+            continue
+        if best is None or candidate.ess(power) > best[0].ess(power):
+            best = candidate, found.filters
+        if candidate.ess(power) >= GOOD_ESS_FRACTION * size:
+            break
+        if candidate.ess(power) > reference.ess(power):
+            reference = candidate
+    if best is not None and best[0].ess(power) >= ENOUGH_ESS_FRACTION * size:
+        seconds = time.perf_counter() - start
+        return *best, Rejuvenation("importance", power, rounds, best[0].ess(power), 1.0, spent, seconds)
+    if best is not None and best[0].ess(power) > particles.ess(power):
+        particles, filters = best
+    particles, filters, acceptance, moved = _resample_and_move(rng, particles, filters, power, target)
+    seconds = time.perf_counter() - start
+    return particles, filters, Rejuvenation("moves", power, rounds, float(size), acceptance, spent + moved, seconds)
+
+
+def _fit(particles: Particles, power: float, target: ParticleTarget) -> StudentProposal:
+    floor = 1e-10 * target.prior[1] ** 2
+    return StudentProposal.fitted(particles.z, particles.weights(power), floor)
+
+
+def _resample_and_move(
+    rng: np.random.Generator, particles: Particles, filters: Any, power: float, target: ParticleTarget
+) -> tuple[Particles, Any, float, int]:
+    """Resampled in proportion to the weights, then moved by Metropolis steps over the whole history.
+
+    It leaves the target as it is whatever the fit, and never sticks. In many dimensions a random walk needs many moves:
+    they go on until particles have left where they began, or, over a long history, until they cost too much.
+    """
+    size, d = particles.z.shape
+    fit = _fit(particles, power, target)
+    total = particles.log_evidence(power)
+    variance = particles.variance + max(size / particles.ess(power) - 1, 0.0) / size
+    index = systematic(rng, particles.weights(power), size)
+    filters = target.choose(filters, index)
+    z, prior, evidence, increment = (
+        part[index] for part in (particles.z, particles.log_prior, particles.log_evidences, particles.log_increment)
+    )
+    began, accepted, spent, moves = z, 0.0, 0, 0
+    while moves < MIN_MOVES or (
+        moves < MAX_MOVES and spent < MAX_FILTER_STEPS and _correlation(began, z) > MAX_CORRELATION
+    ):
+        proposed = z + 1.7 / np.sqrt(d) * rng.standard_normal(z.shape) @ fit.root.T
+        found = target.evaluate(proposed)
+        spent, moves = spent + found.filter_steps, moves + 1
+        new_prior = log_normal(proposed, *target.prior)
+        new = new_prior + found.log_evidences + power * found.log_increment
+        old = prior + evidence + power * increment
+        with np.errstate(invalid="ignore"):
+            take = np.log(rng.random(size)) < new - old
+        accepted += take.mean()
+        filters = target.either(take, found.filters, filters)
+        z = np.where(take[:, None], proposed, z)
+        prior, evidence = np.where(take, new_prior, prior), np.where(take, found.log_evidences, evidence)
+        increment = np.where(take, found.log_increment, increment)
+    equal = prior + evidence + power * increment - total  # such that every weight is the evidence at this power
+    return Particles(z, prior, evidence, increment, equal, variance), filters, accepted / moves, spent
+
+
+def _correlation(began: Float[np.ndarray, "S d"], now: Float[np.ndarray, "S d"]) -> float:
+    """Of the parameter that remembers most."""
+    a, b = began - began.mean(axis=0), now - now.mean(axis=0)
+    return float(np.max((a * b).sum(axis=0) / np.sqrt((a**2).sum(axis=0) * (b**2).sum(axis=0) + 1e-300)))

@@ -1,0 +1,125 @@
+"""What a snapshot must keep to: the memory that there is, and answers that can be right."""
+
+from __future__ import annotations
+
+import os
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from seqgp.base.errors import SamplerError
+from seqgp.runtime.engine import cores
+from seqgp.samplers.online.filters import LANES, faults
+from seqgp.samplers.online.history import Timeline
+from seqgp.samplers.particles import Particles
+from seqgp.statespace.dense import DenseFilter
+from seqgp.statespace.memory_plan import FilterKind, FilterSize, filter_bytes
+from seqgp.statespace.network import NetworkFilter, gap_room
+from seqgp.statespace.protocol import Filter
+from seqgp.statespace.rank import DENSE_GAPS
+from seqgp.statespace.snapshot_ep import FAULTS
+
+BYTES_PER_FLOAT = 8  # bytes
+WORKING_MATRICES = 4  # matrices of the state's size, that an update of one filter has in hand at once
+NEGLIGIBLE_WEIGHT = 0.01  # of the weight before a snapshot, that particles without an answer may have
+
+
+def check_memory(history: Timeline, particles: int) -> None:
+    """Raise, before anything is compiled, where the filters of all particles do not fit into memory."""
+    filter, here = history.filter, max(particles // jax.process_count(), 1)
+    each, working = particle_bytes(filter), working_bytes(filter)
+    needed, available = here * each + working, available_bytes()
+    if available is None or needed <= available:
+        return
+    fewer = int((available - working) // each) // LANES * LANES
+    remedy = f"particles={fewer} fit; or" if fewer >= LANES else "no number of particles fits:"
+    raise SamplerError(
+        f"OnlineSampler: t = {history.snapshots[-1].t}: the filters ({filter.name}) of {particles} particles on "
+        f"{filter.sites} sites, with states of order {history.system.order} and {len(history.system.states)} terms, "
+        f"need {needed / 1e9:.1f} GB, and {available / 1e9:.1f} GB are available; {remedy} take "
+        "latent=seqgp.Knots(…)"
+    )
+
+
+def particle_bytes(filter: Filter) -> int:
+    """Of one particle: environments of particles and of those proposed, and states before and after a step."""
+    system, sites = filter.system, filter.sites
+    order, coefficients = system.order, len(system.in_state)
+    if isinstance(filter, DenseFilter):
+        environment, state = len(system.states) * sites**2, (order * sites + coefficients) ** 2
+    elif isinstance(filter, NetworkFilter):
+        found = filter_bytes(*_network_size(filter))
+        return 2 * (found.parameters + found.basis) + 3 * found.state
+    else:
+        axes = getattr(filter, "axes", None) or (np.empty(sites),)
+        environment = sum(len(axis) ** 2 for axis in axes) + sites
+        state = (order + order**2 + coefficients * order) * sites
+    return BYTES_PER_FLOAT * (2 * environment + 3 * state)
+
+
+def working_bytes(filter: Filter) -> int:
+    """Of the updates that run at the same time, beside states that come and go."""
+    if isinstance(filter, NetworkFilter):
+        return filter_bytes(*_network_size(filter)).work * cores()
+    if not isinstance(filter, DenseFilter):
+        return BYTES_PER_FLOAT * WORKING_MATRICES * filter.sites**2 * cores()
+    return (
+        BYTES_PER_FLOAT
+        * WORKING_MATRICES
+        * (filter.system.order * filter.sites + len(filter.system.in_state)) ** 2
+        * cores()
+    )
+
+
+def _network_size(filter: NetworkFilter) -> tuple[FilterKind, FilterSize]:
+    """As :mod:`seqgp.statespace.memory_plan` counts, with room for as many gaps as it is used for."""
+    system, gaps = filter.system, gap_room(int(DENSE_GAPS * filter.sites), filter.sites)
+    kind: FilterKind = "low_rank" if filter.leading == filter.sites else "two_level"
+    return kind, FilterSize(
+        filter.sites, system.order, len(system.states), len(system.in_state), filter.compression.rank, gaps,
+        filter.leading,
+    )  # fmt: skip
+
+
+def available_bytes() -> int | None:
+    """Of the device, or of the machine; ``None`` where neither says."""
+    device = jax.local_devices()[0]
+    if device.platform != "cpu":
+        stats = device.memory_stats() or {}
+        limit = stats.get("bytes_limit")
+        return None if limit is None else (limit - stats.get("bytes_in_use", 0)) * len(jax.local_devices())
+    try:
+        with open("/proc/meminfo") as lines:
+            entries = dict(line.split(":", 1) for line in lines)
+        return int(entries["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError, IndexError):
+        pages = {name: os.sysconf(name) for name in ("SC_PAGE_SIZE", "SC_PHYS_PAGES") if name in os.sysconf_names}
+        return pages["SC_PAGE_SIZE"] * pages["SC_PHYS_PAGES"] if len(pages) == 2 else None
+
+
+def check_faults(history: Timeline, before: Particles, log_increment: Float[np.ndarray, " S"]) -> None:
+    """Raise, naming time and station, where the filters of particles that count have no answer to a snapshot.
+
+    Args:
+        history: the data, the snapshot last.
+        before: the particles before the snapshot.
+        log_increment: the log density of the snapshot for each particle, −inf where there is none.
+    """
+    lost = np.isneginf(log_increment) & ~np.isneginf(before.log_weights())
+    if not lost.any():
+        return
+    weights = np.where(lost, before.weights(), 0.0)
+    if weights.sum() < NEGLIGIBLE_WEIGHT:
+        return
+    particle = int(np.argmax(weights))
+    found = faults(history, before.z[particle : particle + 1])
+    if found is None or not found.any():
+        return
+    snapshot = history.snapshots[-1]
+    datum = int(np.argmax(found > 0))
+    raise SamplerError(
+        f"t = {snapshot.t}, station {datum} (x = {np.asarray(snapshot.x)[datum].tolist()}, y = "
+        f"{np.asarray(snapshot.y).reshape(-1)[datum]:g}): {FAULTS[int(found[datum])]}, for {lost.sum()} of {len(lost)} "
+        "particles; check this datum and the likelihood there, or take SequentialSampler"
+    )

@@ -1,0 +1,219 @@
+"""The filters of all particles: compiled once, in groups on all cores, and on all processes of ``jax.distributed``.
+
+A particle's filter depends on its own ``z`` and the data alone, so filters can always be made again from
+values of ``z`` and a history. They are run in chunks whose sizes follow from the number of steps, so that they
+then come out the same, bit for bit.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from seqgp.runtime.devices import on_each, placed, spread
+from seqgp.runtime.engine import compiled, cores, in_threads
+from seqgp.runtime.processes import gathered, share
+from seqgp.samplers.online.history import Segment, Timeline
+from seqgp.statespace.dense import DenseFilter
+from seqgp.statespace.observation import Observation, Where, stacked
+from seqgp.statespace.protocol import Filter
+from seqgp.statespace.takeover import take_over
+
+SNAPSHOTS_PER_CALL = 16  # snapshots per call where many are run through
+LANES = 16  # groups are of whole bundles: what a processor computes at once must not depend on their number
+
+
+class Filters(NamedTuple):
+    """Environments and states of the filters of this process's particles, in groups of consecutive ones."""
+
+    groups: tuple[tuple[Any, Any], ...]
+    segment: int  # of the history, whose filter they belong to
+
+
+class Spent(NamedTuple):
+    """What running filters cost."""
+
+    filter_steps: int = 0  # per particle
+    compile_seconds: float = 0.0
+
+    def __add__(self, other: Any) -> Spent:
+        """Costs added up."""
+        return Spent(self.filter_steps + other.filter_steps, self.compile_seconds + other.compile_seconds)
+
+
+def run_filters(history: Timeline, z: Float[np.ndarray, "S d"], steps: int) -> tuple[Filters, np.ndarray, Spent]:
+    """Filters for new values of ``z``, run over the first ``steps`` snapshots, and their log evidence increments."""
+    mine = z[share(len(z))]
+    filters, spent = _started(history.segments[0], mine), Spent()
+    increments = [np.zeros((len(mine), 0))]
+    for number, segment in enumerate(history.segments):
+        if segment.first >= steps:
+            break
+        if number:
+            filters, seconds = _converted(filters, history, number)
+            spent += Spent(0, seconds)
+        observations = segment.observations[: steps - segment.first]
+        for chunk in _chunks(observations):
+            filters, found, cost = _advanced(filters, segment.filter, stacked(list(chunk)))
+            increments.append(found)
+            spent += cost
+    return filters, gathered(np.concatenate(increments, axis=1), len(z)), spent
+
+
+def advanced(history: Timeline, filters: Filters) -> tuple[Filters, Float[np.ndarray, " S"], Spent]:
+    """The filters given the last snapshot of the history, and its log density for each particle."""
+    last, seconds = len(history.segments) - 1, 0.0
+    while filters.segment < last:
+        filters, more = _converted(filters, history, filters.segment + 1)
+        seconds += more
+    segment = history.segments[last]
+    filters, increments, cost = _advanced(filters, segment.filter, stacked([segment.observations[-1]]))
+    return filters, gathered(increments[:, 0], particle_count(filters)), cost + Spent(0, seconds)
+
+
+def faults(history: Timeline, z: Float[np.ndarray, "1 d"]) -> np.ndarray | None:
+    """What is wrong with each datum of the last snapshot for one particle; ``None`` where nothing is looked for."""
+    filter, observation = history.filter, history.segments[-1].observations[-1]
+    if not isinstance(filter, DenseFilter) or history.system.model.likelihood.conjugate or observation.line is not None:
+        return None
+    filters, _, _ = run_filters(history, z, len(history.snapshots) - 1)
+    while filters.segment < len(history.segments) - 1:
+        filters, _ = _converted(filters, history, filters.segment + 1)
+    return np.asarray(compiled(_faults, filter, observation, *filter_of(filters, 0))[0]())
+
+
+def _faults(filter: DenseFilter, observation: Observation, environment, state):
+    return filter.faults(environment, filter.predict(environment, state, observation.dt), observation)
+
+
+def chosen(filters: Filters, index: np.ndarray) -> Filters:
+    """The filters of other particles: those of an index."""
+    whole, mine = gathered(_joined(filters), particle_count(filters)), index[share(len(index))]
+    return _split(jax.tree.map(lambda leaf: leaf[mine], whole), len(mine), filters.segment)
+
+
+def either(take: np.ndarray, new: Filters, old: Filters) -> Filters:
+    """The new filter of each particle where ``take`` says so, otherwise the old one."""
+    groups, mine = [], take[share(len(take))]
+    for part, one, other in zip(_slices(len(mine)), new.groups, old.groups):
+        mask = mine[part]
+        groups.append(
+            jax.tree.map(lambda a, b: np.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b), one, other)  # noqa: B023
+        )
+    return Filters(tuple(placed(group, len(mine)) for group in groups), new.segment)
+
+
+def particle_count(filters: Filters) -> int:
+    """The number of particles, of all processes."""
+    return int(np.sum(_sizes(filters))) * jax.process_count()
+
+
+def group_bounds(filters: Filters) -> np.ndarray:
+    """The first particle of each group of this process, and the one after the last."""
+    return share(particle_count(filters)).start + np.cumsum([0, *_sizes(filters)])
+
+
+def filter_of(filters: Filters, particle: int) -> tuple[Any, Any]:
+    """Environment and state of one particle."""
+    ends = np.cumsum(_sizes(filters))
+    process, place = divmod(particle, int(ends[-1]))
+    group = int(np.searchsorted(ends, place, side="right"))
+    # Each process offers the filter in that place; the one that is asked for is taken.
+    offered = jax.tree.map(lambda leaf: np.asarray(leaf)[place - ends[group]][None], filters.groups[group])
+    return jax.tree.map(lambda leaf: leaf[process], gathered(offered, jax.process_count()))
+
+
+def _sizes(filters: Filters) -> list[int]:
+    return [len(jax.tree.leaves(state)[0]) for _, state in filters.groups]
+
+
+def over_particles(filter: Filter, function: Callable, where: Where | None = None) -> Callable:
+    """A function of one particle for many: all at once where they are small, else one after the other."""
+    small = filter.together(where)
+    many = jax.vmap(function) if small else lambda *args: jax.lax.map(lambda one: function(*one), args)
+    return lambda *args: on_each(many, len(jax.tree.leaves(args)[0]))(*args)
+
+
+def _begin(filter: Filter, z):
+    def one(z):
+        environment = filter.environment(z)
+        return environment, filter.start(environment)
+
+    return over_particles(filter, one)(z)
+
+
+def _run(filter: Filter, observations: Observation, environments, states):
+    def one(environment, state):
+        def body(state, observation):
+            state = filter.predict(environment, state, observation.dt)
+            return filter.absorb(environment, state, observation)
+
+        return jax.lax.scan(body, state, observations)
+
+    return over_particles(filter, one)(environments, states)
+
+
+def _convert(before: Filter, after: Filter, environments, states):
+    def one(environment, state):
+        return take_over(before, after, environment, state)
+
+    return over_particles(after, one)(environments, states)
+
+
+def _started(segment: Segment, z: np.ndarray) -> Filters:
+    tasks = [compiled(_begin, segment.filter, placed(z[part], len(z)))[0] for part in _slices(len(z))]
+    return Filters(tuple(in_threads(tasks)), 0)
+
+
+def _converted(filters: Filters, history: Timeline, number: int) -> tuple[Filters, float]:
+    before, after = history.segments[number - 1].filter, history.segments[number].filter
+    runs = [compiled(_convert, before, after, *group) for group in filters.groups]
+    return Filters(tuple(in_threads([run for run, _ in runs])), number), sum(seconds for _, seconds in runs)
+
+
+def _advanced(filters: Filters, filter: Filter, observations: Observation) -> tuple[Filters, np.ndarray, Spent]:
+    runs = [compiled(_run, filter, observations, *group) for group in filters.groups]
+    results = in_threads([run for run, _ in runs])
+    groups = tuple((environment, state) for (environment, _), (state, _) in zip(filters.groups, results))
+    found = np.concatenate([np.asarray(increments) for _, increments in results])
+    spent = Spent(found.shape[1], sum(seconds for _, seconds in runs))
+    return filters._replace(groups=groups), np.where(np.isnan(found), -np.inf, found), spent
+
+
+def _chunks(observations: tuple[Observation, ...]):
+    """Runs of ``SNAPSHOTS_PER_CALL`` snapshots of one shape, and single ones."""
+    i = 0
+    while i < len(observations):
+        run = observations[i : i + SNAPSHOTS_PER_CALL]
+        size = SNAPSHOTS_PER_CALL if len(run) == SNAPSHOTS_PER_CALL and len({_shape(one) for one in run}) == 1 else 1
+        yield observations[i : i + size]
+        i += size
+
+
+def _shape(observation: Observation) -> tuple:
+    return tuple(np.shape(leaf) for leaf in jax.tree.leaves(observation))
+
+
+def _slices(count: int) -> list[slice]:
+    """A group a core, or one over all devices. Draws are the same, bit for bit, however many cores there are."""
+    if spread(count):
+        return [slice(0, count)]
+    bundles = -(-count // LANES)
+    bounds = np.linspace(0, bundles, min(cores(), bundles) + 1).round().astype(int) * LANES
+    bounds[-1] = count
+    return [slice(int(a), int(b)) for a, b in itertools.pairwise(bounds)]
+
+
+def _joined(filters: Filters) -> Any:
+    # By NumPy: JAX would compile each slice and concatenation of its own.
+    return jax.tree.map(lambda *leaves: np.concatenate([np.asarray(leaf) for leaf in leaves]), *filters.groups)
+
+
+def _split(whole: Any, count: int, segment: int) -> Filters:
+    groups = (jax.tree.map(lambda leaf: leaf[part], whole) for part in _slices(count))  # noqa: B023
+    return Filters(tuple(placed(group, count) for group in groups), segment)

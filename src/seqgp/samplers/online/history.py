@@ -1,0 +1,358 @@
+"""The data so far as filters see them: where the sites are, and each snapshot laid on them.
+
+The sites change rarely: when a station joins, when complete data become incomplete. A *segment* is a run of snapshots
+with one filter; between segments the states are carried over exactly.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from seqgp.base.errors import DataError, SamplerError
+from seqgp.base.snapshot import Snapshot
+from seqgp.fields.choice import DENSE_UP_TO, KNOTS_UP_TO
+from seqgp.fields.dense import Dense
+from seqgp.fields.grid import Grid
+from seqgp.fields.knots import KnotGrid, Knots
+from seqgp.likelihoods.base import fill_missing
+from seqgp.model import Model
+from seqgp.runtime.engine import cached_by_shape
+from seqgp.samplers.online.memory import QuadraticFit
+from seqgp.samplers.online.network import FIRST_PLAN, WINDOW, NetworkPlan, SiteGaps, network_filter, suits_network
+from seqgp.samplers.online.surrogate import SnapshotSurrogate
+from seqgp.statespace.dense import DenseFilter
+from seqgp.statespace.eigenbasis import RotatedFilter
+from seqgp.statespace.modal import ModalFilter
+from seqgp.statespace.model import System
+from seqgp.statespace.network import NetworkFilter
+from seqgp.statespace.observation import Observation, Places, reduced
+from seqgp.statespace.protocol import Filter
+
+MAX_SITES = 1000  # at most, of stations
+MAX_LOST_VARIANCE = 1e-5  # of the prior variance may be left out by the modes of knots
+
+
+class Segment(NamedTuple):
+    """Snapshots with one filter."""
+
+    filter: Filter
+    first: int  # how many snapshots came before
+    observations: tuple[Observation, ...]
+
+
+class SiteLayout(NamedTuple):
+    """Where the latent lives: stations seen so far (or the points of a grid), or knots."""
+
+    x: np.ndarray  # (M, D): sites in use
+    axes: tuple[np.ndarray, ...] | None  # of a product grid
+    knots: KnotGrid | None
+    why: str
+
+    @property
+    def name(self) -> str:
+        """In a word."""
+        if self.knots is not None:
+            return "knots"
+        return "stations" if self.axes is None else "grid (Kronecker)"
+
+
+class Timeline(NamedTuple):
+    """All snapshots so far, laid out."""
+
+    system: System
+    latent: Any  # what the user asked for
+    layout: SiteLayout
+    segments: tuple[Segment, ...]
+    snapshots: tuple[Snapshot, ...]
+    surrogates: tuple[SnapshotSurrogate | None, ...]  # of each snapshot whose likelihood sees all of the latent
+    rebuilt: bool  # whether the last snapshot changed how all before are laid out
+    plan: NetworkPlan = FIRST_PLAN  # of the filter of networks with gaps
+
+    @property
+    def filter(self) -> Filter:
+        """The filter of the last snapshot."""
+        return self.segments[-1].filter
+
+    def with_snapshot(self, snapshot: Snapshot, surrogate: SnapshotSurrogate | None = None) -> Timeline:
+        """With one more snapshot."""
+        layout = self.layout
+        if layout.knots is None:
+            fresh = new_rows(layout.x, snapshot.x)
+            if len(fresh):
+                if self._moves(snapshot, len(fresh)):
+                    return _rebuilt(self, snapshot, surrogate)
+                layout = self._with_sites(fresh, snapshot)
+        elif self.latent == "auto" and surrogate is None and not layout.knots.holds(snapshot.x):
+            return _rebuilt(self, snapshot, surrogate)  # knots of our own choice follow inputs that drift
+        return _appended(self._replace(layout=layout, rebuilt=False), snapshot, surrogate)
+
+    def log_corrections(self, z: np.ndarray) -> np.ndarray:
+        """What the surrogate of each snapshot leaves to be added to its log evidence, ``(S, T)``."""
+        columns = [np.zeros(len(z)) if one is None else one.log_correction(z) for one in self.surrogates]
+        return np.stack(columns, axis=1)
+
+    def corrected(self, correction: QuadraticFit) -> Timeline:
+        """With the correction of the last snapshot's surrogate."""
+        *before, last = self.surrogates
+        assert last is not None
+        return self._replace(surrogates=(*before, last._replace(correction=correction)))
+
+    def compressed(self, plan: NetworkPlan) -> Timeline:
+        """With another compression of the filters of low rank."""
+
+        def changed(segment: Segment) -> Segment:
+            if not isinstance(segment.filter, NetworkFilter):
+                return segment
+            return segment._replace(filter=dataclasses.replace(segment.filter, compression=plan.compression))
+
+        return self._replace(segments=tuple(changed(one) for one in self.segments), plan=plan)
+
+    def _moves(self, snapshot: Snapshot, fresh: int) -> bool:
+        """Whether inputs move about, so that knots serve better than ever more stations."""
+        moving = 2 * fresh > len(snapshot.x) and len(snapshot.x) > 1
+        return (
+            self.latent == "auto" and moving and len(self.layout.x) > 8 and _suits_knots(self.system.model, snapshot.x)
+        )
+
+    def _with_sites(self, fresh: np.ndarray, snapshot: Snapshot) -> SiteLayout:
+        if isinstance(self.latent, Grid):
+            raise DataError(
+                f"Grid: {len(fresh)} points of x at t = {snapshot.t} are not of the first snapshot; use latent='auto' "
+                "for stations that come and go, seqgp.Knots(…) for inputs that move"
+            )
+        x = np.concatenate([self.layout.x, fresh])
+        if len(x) > MAX_SITES:
+            raise SamplerError(
+                f"OnlineSampler: {len(x)} different inputs by t = {snapshot.t}, more than {MAX_SITES} stations: use "
+                "latent=seqgp.Knots(…) for inputs that move"
+            )
+        return self.layout._replace(x=x, axes=None)
+
+
+def check_latent(latent: Any) -> None:
+    """Raise unless it says where the latent lives."""
+    if not (isinstance(latent, (Dense, Grid, Knots)) or (isinstance(latent, str) and latent == "auto")):
+        raise SamplerError(f"latent = {latent!r}: expected 'auto', seqgp.Dense(), seqgp.Grid() or seqgp.Knots(…)")
+
+
+def begin(
+    system: System,
+    latent: Any,
+    snapshot: Snapshot,
+    surrogate: SnapshotSurrogate | None = None,
+    plan: NetworkPlan = FIRST_PLAN,
+) -> Timeline:
+    """The history of a first snapshot: chooses where the latent lives."""
+    layout = _first_layout(system, latent, snapshot.x)
+    return _appended(Timeline(system, latent, layout, (), (), (), rebuilt=False, plan=plan), snapshot, surrogate)
+
+
+def laid_out(
+    system: System, latent: Any, snapshots: Any, surrogates: Any, together: int = 1, plan: NetworkPlan = FIRST_PLAN
+) -> Timeline:
+    """The history of many snapshots, as it came about one by one; with the sites of the first few from the start."""
+    history = begin(system, latent, snapshots[0], surrogates[0], plan)
+    x = history.layout.x
+    for snapshot in snapshots[1:together]:
+        fresh = new_rows(x, snapshot.x)
+        if history.layout.knots is not None or history._moves(snapshot, len(fresh)):
+            x = history.layout.x
+            break
+        x = np.concatenate([x, fresh])
+    if len(x) > len(history.layout.x):
+        layout = _first_layout(system, latent, x)
+        empty = Timeline(system, latent, layout, (), (), (), rebuilt=False, plan=plan)
+        history = _appended(empty, snapshots[0], surrogates[0])
+    for snapshot, surrogate in zip(snapshots[1:], surrogates[1:]):
+        history = history.with_snapshot(snapshot, surrogate)
+    return history
+
+
+def first_filter(system: System, latent: Any, x: np.ndarray) -> tuple[SiteLayout, DenseFilter]:
+    """Where the latent of a first snapshot lives, and a filter of it that has seen nothing."""
+    layout = _first_layout(system, latent, x)
+    return layout, dense_filter(system, layout, len(layout.x))
+
+
+def _first_layout(system: System, latent: Any, x: np.ndarray) -> SiteLayout:
+    kernel = system.model.kernel
+    terms = [term for _, term in kernel.terms()]
+    if isinstance(latent, Knots):
+        return SiteLayout(x, None, latent.resolve(terms[0], x), "asked for")
+    grid = Grid().resolve(terms[0], x)
+    if grid.axes is not None and len(terms) == 1 and not isinstance(latent, Dense):
+        return SiteLayout(grid.points, grid.axes, None, "x is a product grid and the kernel a product over its axes")
+    if latent == "auto" and len(x) > DENSE_UP_TO and _suits_knots(system.model, x):
+        return SiteLayout(x, None, Knots().resolve(terms[0], x), f"a smooth kernel, and more than {DENSE_UP_TO} points")
+    return SiteLayout(
+        np.unique(x, axis=0) if len(np.unique(x, axis=0)) < len(x) else x, None, None, "stations as they come"
+    )
+
+
+def _suits_knots(model: Model, x: np.ndarray) -> bool:
+    """Whether the latent can be interpolated from a few knots: all its terms are smooth, and columns of ``x`` few."""
+    return x.shape[1] <= KNOTS_UP_TO and all(term.space.smooth for _, term in model.kernel.terms())
+
+
+def _rebuilt(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogate | None) -> Timeline:
+    """All snapshots on knots, because inputs move."""
+    every = (*history.snapshots, snapshot)
+    x = np.concatenate([one.x for one in every])
+    knots = Knots().resolve(history.system.model.kernel.terms()[0][1], x)
+    layout = SiteLayout(x[:0], None, knots, "a smooth kernel, and inputs that move")
+    new = Timeline(history.system, history.latent, layout, (), (), (), rebuilt=True)
+    for one, its in zip(every, (*history.surrogates, surrogate)):
+        new = _appended(new, one, its)
+    return new
+
+
+def _appended(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogate | None) -> Timeline:
+    system, layout = history.system, history.layout
+    last = history.snapshots[-1].t if history.snapshots else snapshot.t
+    observation = observation_of(system, layout, snapshot, snapshot.t - last, surrogate)
+    one_noise = layout.knots is None and _one_noise_level(system, snapshot)
+    rotated = one_noise and len(system.states) == 1 and _complete(layout, observation)
+    segments = history.segments
+    now = segments[-1].filter if segments else None
+    network = one_noise and suits_network(
+        system, layout.x, history.plan, observation, _recent_gaps(history, observation), now
+    )
+    stays = isinstance(now, RotatedFilter) or network == isinstance(now, NetworkFilter)
+    if now is not None and stays and now.takes(len(layout.x), rotated):
+        filter, before, first = now, segments[-1].observations, segments[-1].first
+        segments = segments[:-1]
+    else:
+        there = now.sites if now is not None else len(np.unique(snapshot.x, axis=0))
+        times = [one.t for one in history.snapshots]
+        size = _room(layout, there)
+        if rotated and now is None:
+            filter = RotatedFilter(system, layout.x, layout.axes)
+        elif network:
+            filter = network_filter(system, layout.x, size, history.plan, times, observation.context)
+        else:
+            filter = dense_filter(system, layout, size)
+        before, first = (), len(history.snapshots)
+    if isinstance(filter, NetworkFilter):
+        laid = filter.sized(observation, _last_room(history))
+    else:
+        laid = filter.sized(observation)
+    segment = Segment(filter, first, (*before, laid))
+    return history._replace(
+        segments=(*segments, segment),
+        snapshots=(*history.snapshots, snapshot),
+        surrogates=(*history.surrogates, surrogate),
+    )
+
+
+def dense_filter(system: System, layout: SiteLayout, size: int) -> DenseFilter:
+    """The filter of any data, missing ones too: on the sites, padded to a number of them, or on knots."""
+    if layout.knots is not None:
+        return ModalFilter(system, layout.knots.points, _modes(system, layout.knots.points))
+    count = len(layout.x)
+    x = np.concatenate([layout.x, np.repeat(layout.x[-1:], size - count, axis=0)])
+    return DenseFilter(system, x, np.arange(size) < count)
+
+
+def _room(layout: SiteLayout, there: int) -> int:
+    """Of sites: room for stations to come, once there are more than at first, because each growth is a compilation."""
+    count = len(layout.x)
+    return count if there == count else -(-count // 8) * 8
+
+
+def _last_room(history: Timeline) -> int:
+    """For gaps, of the last snapshot."""
+    last = history.segments[-1].observations[-1].gaps if history.segments else None
+    return 0 if last is None else np.size(last)
+
+
+def _recent_gaps(history: Timeline, observation: Observation) -> list[SiteGaps]:
+    """How many sites each of the last snapshots left out, this one last; those since the filter changed."""
+    sites = len(history.layout.x)
+    found = [SiteGaps(sites - int(np.sum(observation.seen)), sites)]
+    if history.segments:
+        before, filter = history.segments[-1].observations[1 - WINDOW :], history.filter
+        there = int(np.sum(filter.mask)) if isinstance(filter, (DenseFilter, NetworkFilter)) else filter.sites
+        found = [SiteGaps(there - int(np.sum(one.seen)), there) for one in before] + found
+    return found
+
+
+def _modes(system: System, knots: np.ndarray) -> int:
+    """How many eigenvectors are needed where the prior is rough: at lengthscales that are short for it."""
+    mean, sd = system.particle_prior()
+    space = np.array(["space" in name for name in system.names])
+    most = 1
+    for sign in (-1.645, 1.645):
+        parameters = system.parameters(jnp.asarray(np.where(space, mean + sign * sd, mean)))
+        points = jnp.asarray(knots)
+        spaces = [np.asarray(one) for one in system.space(parameters, system.distances(points, points))]
+        for matrix in (*spaces, sum(spaces)):  # the eigenvectors are those of the sum, and serve each term
+            values = np.linalg.eigvalsh(matrix)[::-1]
+            left = 1 - np.cumsum(values) / values.sum()
+            most = max(most, int(np.argmax(left < MAX_LOST_VARIANCE)) + 1)
+    return min(len(knots), -(-most // 4) * 4)
+
+
+def observation_of(
+    system: System, layout: SiteLayout, snapshot: Snapshot, dt: float, surrogate: SnapshotSurrogate | None
+) -> Observation:
+    """A snapshot laid on the sites, a time ``dt`` after the one before it."""
+    filled, missing = (part.reshape(-1) for part in fill_missing(snapshot.y))
+    columns = system.columns(snapshot.t, snapshot.x, snapshot.context)
+    none, places = np.zeros(()), places_of(layout, snapshot.x)
+    context = system.model.likelihood.context_at(snapshot.t, snapshot.context)
+    observation = Observation(
+        np.asarray(dt, float), places, filled, ~missing, system.design(columns), columns, none, none, context
+    )
+    if surrogate is not None:
+        return observation._replace(line=surrogate.line)
+    many = layout.knots is not None and _one_noise_level(system, snapshot)
+    return reduced(observation) if many else observation
+
+
+def places_of(layout: SiteLayout, x: np.ndarray) -> Places:
+    """Where known inputs lie among the sites."""
+    if layout.knots is None:
+        return Places(index=_rows_in(layout.x, x))
+    return Places(weights=np.asarray(layout.knots.interpolate(x).weights))
+
+
+def all_known(layout: SiteLayout, x: np.ndarray) -> bool:
+    """Whether inputs have places among the sites."""
+    return layout.knots is not None or not len(new_rows(layout.x, x))
+
+
+def _one_noise_level(system: System, snapshot: Snapshot) -> bool:
+    likelihood = system.model.likelihood
+    if not likelihood.conjugate:
+        return False
+    context = likelihood.context_at(snapshot.t, snapshot.context)
+    return cached_by_shape(_noise_shape, system, context) == ()
+
+
+def _noise_shape(system: System, context: Any) -> tuple[int, ...]:
+    mean = system.particle_prior()[0]
+    return jax.eval_shape(lambda z: system.model.likelihood.noise(context, system.parameters(z)), mean).shape
+
+
+def _complete(layout: SiteLayout, observation: Observation) -> bool:
+    return bool(observation.seen.all()) and np.array_equal(
+        np.sort(np.asarray(observation.places.index)), np.arange(len(layout.x))
+    )
+
+
+def _rows_in(sites: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The number of the site of each row of ``x``."""
+    number = {row.tobytes(): i for i, row in enumerate(np.ascontiguousarray(sites))}
+    return np.array([number[row.tobytes()] for row in np.ascontiguousarray(x)], dtype=int)
+
+
+def new_rows(sites: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The rows of ``x`` that are not among the sites, each once, in their order."""
+    known = {row.tobytes() for row in np.ascontiguousarray(sites)}
+    fresh = {row.tobytes(): row for row in np.ascontiguousarray(x) if row.tobytes() not in known}
+    return np.array(list(fresh.values())).reshape(-1, sites.shape[1])

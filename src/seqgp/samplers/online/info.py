@@ -1,0 +1,84 @@
+"""What a person wants to know of a step of the online sampler."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from seqgp.base.info import OnlineInfo
+from seqgp.samplers.online.rank import rank_extras, rank_warnings
+from seqgp.samplers.online.state import OnlineState
+from seqgp.samplers.online.step import OnlineStep
+from seqgp.samplers.online.update import Ratios
+
+MAX_KERNEL_ERROR = 1e-3  # of a time correlation, beyond which it is warned about
+MIN_ESS_FRACTION = 0.1  # of the particles effective and different, below which it is warned about
+MIN_SURROGATE_ESS_FRACTION = 0.15  # of draws from a surrogate that are effective, below which it is warned about
+
+
+def online_info(state: OnlineState, step: OnlineStep, lost: int, ratios: Ratios | None, seconds: float) -> OnlineInfo:
+    """Of a step that has ended.
+
+    Args:
+        state: after it.
+        step: the step.
+        lost: how many particles had no density.
+        ratios: of likelihood to surrogate, where there is one.
+        seconds: that it took in all.
+    """
+    error, layout, snapshot = step.system.error, step.history.layout, step.history.snapshots[-1]
+    ess = _ess(state)
+    extras = {"kernel_error": error, "filter_steps": step.spent.filter_steps, "lost": lost}
+    extras |= rank_extras(step.history)
+    if ratios is not None:
+        extras["surrogate_effective"] = float(np.median(ratios.ess_fraction()))
+    few_knots: list[str] = []
+    if layout.knots is not None:
+        centre = np.asarray(state.z).mean(axis=0)
+        accuracy, few_knots = layout.knots.report(step.system.model, centre, snapshot.x)
+        extras |= accuracy
+    return OnlineInfo(
+        t=state.t,
+        step=state.step,
+        seconds=seconds - step.spent.compile_seconds,
+        compile_seconds=step.spent.compile_seconds,
+        missing=int(np.isnan(snapshot.y).sum()),
+        settings={"sampler": "online", "latent": layout.name, "why": layout.why, "filter": step.history.filter.name},
+        warnings=(*_warnings(state, ess, extras, snapshot.y), *few_knots, *rank_warnings(step.history)),
+        extras=extras,
+        log_evidence=state.log_evidence,
+        log_evidence_se=float(np.sqrt(state.particles.log_evidence_variance())),
+        ess=ess,
+        rejuvenations=step.rejuvenations,
+    )
+
+
+def _ess(state: OnlineState) -> float:
+    """Without inferred parameters all particles are one, and exact."""
+    return state.particles.distinct_ess() if state.particles.z.shape[1] else state.particles.ess()
+
+
+def _warnings(state: OnlineState, ess: float, extras: dict[str, float], y: np.ndarray) -> tuple[str, ...]:
+    found, share = [], extras.get("surrogate_effective", 1.0)
+    if extras["kernel_error"] > MAX_KERNEL_ERROR:
+        found.append(
+            f"the time kernel's state of order {state.settings['order']} is off by up to "
+            f"{extras['kernel_error']:.1e} of the correlation: raise order="
+        )
+    if np.isnan(y).all():
+        found.append("all of y is missing: the draws are a forecast")
+    if extras["lost"]:
+        particles = len(state.particles.z)
+        found.append(f"{extras['lost']} of {particles} particles were lost: the likelihood is NaN or -inf for them")
+    size, inferred = state.particles.z.shape
+    if inferred and ess < max(MIN_ESS_FRACTION * size, inferred + 1):
+        found.append(
+            f"only {ess:.0f} of {size} particles are effective: the data lie far from what the priors expect "
+            "(units? an outlier?), or there are too few particles for so many parameters; widen the priors, or raise "
+            "particles="
+        )
+    if share < MIN_SURROGATE_ESS_FRACTION:
+        found.append(
+            f"the surrogate of the likelihood is poor: {share:.0%} of draws from it are effective; compare with "
+            "seqgp.SequentialSampler"
+        )
+    return tuple(found)

@@ -1,0 +1,66 @@
+"""Functions of the parameters kept as quadratics, and with them the bounded past of streams without end.
+
+The data of the last few hundred snapshots are kept. What those before them said about the parameters is remembered as a
+quadratic of ``z``, fitted to the log evidences of the particles at one time, the anchor: the posterior contracts, and
+on a small region every smooth function is a quadratic. A new particle's filter begins at its stationary state
+``history`` snapshots before the anchor, long enough for that to be forgotten.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+RIDGE = 1e-6
+
+
+class QuadraticFit(NamedTuple):
+    """A quadratic of ``z``: the nearest to a function that is known at the values of particles."""
+
+    centre: Float[np.ndarray, " d"]
+    scale: Float[np.ndarray, " d"]
+    coefficients: Float[np.ndarray, " k"]  # of 1, u, and the products of u, where u = (z − centre) / scale
+    residual: float  # sd of what it leaves over
+
+    @classmethod
+    def fitted(
+        cls,
+        z: Float[np.ndarray, "S d"],
+        values: Float[np.ndarray, " S"],
+        weights: Float[np.ndarray, " S"],
+        ridge: float = RIDGE,
+    ) -> QuadraticFit:
+        """To values at the points of particles, where its weights are; a larger ``ridge`` keeps it flatter."""
+        alive = np.isfinite(values)
+        z, values = z[alive], values[alive]
+        weights = weights[alive] / weights[alive].sum()
+        centre = weights @ z
+        scale = np.sqrt(weights @ (z - centre) ** 2) + 1e-12
+        features = _features((z - centre) / scale)
+        # Tails count too: new particles are proposed from a distribution that is wider than the particles.
+        root = np.sqrt(weights + 0.1 / len(weights))[:, None]
+        top = values.max()
+        penalty = np.diag([RIDGE] + [ridge] * (features.shape[1] - 1))
+        gram = (features * root**2).T @ features + penalty
+        coefficients = np.linalg.solve(gram, (features * root**2).T @ (values - top))
+        left = values - top - features @ coefficients
+        coefficients[0] += top
+        return cls(centre, scale, coefficients, float(np.sqrt(weights @ left**2)))
+
+    def at(self, z: Float[np.ndarray, "S d"], within: float = np.inf) -> Float[np.ndarray, " S"]:
+        """Its values; beyond ``within`` standard deviations of the particles, those at the edge."""
+        return _features(np.clip((z - self.centre) / self.scale, -within, within)) @ self.coefficients
+
+
+class Memory(NamedTuple):
+    """What the data up to the anchor said about the parameters."""
+
+    anchor: int  # the step
+    log_evidence: QuadraticFit  # of all data up to the anchor
+
+
+def _features(u: np.ndarray) -> np.ndarray:
+    i, j = np.triu_indices(u.shape[1])
+    return np.concatenate([np.ones((len(u), 1)), u, u[:, i] * u[:, j]], axis=1)

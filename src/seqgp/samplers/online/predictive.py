@@ -1,0 +1,157 @@
+"""Draws of the level from the filters of particles: at the data, anywhere in space, ahead in time."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int, Key
+
+from seqgp.fields.sites import pad_rows
+from seqgp.likelihoods.base import fill_missing
+from seqgp.linalg.factor import cholesky, solve_lower
+from seqgp.linalg.types import Array
+from seqgp.model import Model
+from seqgp.runtime.engine import compiled, in_threads
+from seqgp.runtime.processes import gathered
+from seqgp.samplers.online.filters import Filters, group_bounds, over_particles, particle_count
+from seqgp.samplers.online.history import Timeline, all_known, places_of
+from seqgp.statespace.observation import Where
+from seqgp.statespace.protocol import Filter
+
+MIN_SLOTS = 16  # for the draws of a particle, at least: a few more or less from step to step are then no new size
+
+
+class ParticlePredictive(NamedTuple):
+    """The level at new inputs, from the filter of each draw's particle."""
+
+    history: Timeline
+    filters: Filters
+    where: Where
+    particle: Int[np.ndarray, " draws"]
+    z: Float[np.ndarray, "draws d"]
+    context: Any
+
+    def draws(self, key: Key[Array, ""], model: Model) -> Float[Array, "draws n"]:
+        """One draw of the level for each posterior draw, given the coefficients of the mean of that draw."""
+        system = self.history.system
+        known = self.z[:, list(system.in_state)] * np.asarray(system.coefficient_scales())
+        white = np.array(jax.random.normal(key, (len(self.z), self.history.filter.normals(self.where))))
+        slots = _Slots(self.filters, self.particle)
+        tasks = [
+            compiled(
+                _levels_given, self.history.filter, self.where, *group, slots.pack(g, known), slots.pack(g, white)
+            )[0]
+            for g, group in enumerate(self.filters.groups)
+        ]
+        return jax.device_put(slots.unpack(in_threads(tasks)))
+
+    def log_marginals(self, model: Model, y: np.ndarray) -> np.ndarray:
+        """``log p(y)`` of each draw's particle, latent and coefficients of the mean integrated out."""
+        filled, missing = fill_missing(y)
+        data = filled, ~missing, self.context
+        tasks = [
+            compiled(_log_densities, self.history.filter, self.where, data, *group)[0] for group in self.filters.groups
+        ]
+        found = np.concatenate([np.asarray(part) for part in in_threads(tasks)])
+        return gathered(found, particle_count(self.filters))[self.particle]
+
+
+def predictive_of(
+    history: Timeline, filters: Filters, particle: np.ndarray, z: np.ndarray, x: np.ndarray, t: float, context: Any
+) -> ParticlePredictive:
+    """What the filters say about the level at new inputs, at a time from the last one on."""
+    columns = history.system.columns(t, x, context)
+    places = places_of(history.layout, x) if all_known(history.layout, x) else None
+    where = Where(x, places, columns, np.asarray(t - history.snapshots[-1].t, float))
+    return ParticlePredictive(history, filters, where, particle, z, context)
+
+
+def draws_at_data(
+    key: Key[Array, ""], history: Timeline, filters: Filters, particle: Int[np.ndarray, " draws"]
+) -> tuple[Float[np.ndarray, "draws k"], float]:
+    """Coefficients of the mean and the level at the last snapshot's inputs, a draw of each for given particles.
+
+    Args:
+        key: a random key.
+        history: the data.
+        filters: the filters.
+        particle: the particle of each draw.
+
+    Returns:
+        coefficients and levels side by side, and the seconds that compilation took.
+    """
+    snapshot, q = history.snapshots[-1], len(history.system.in_state)
+    n = len(snapshot.x)
+    size = history.filter.padded_size(n)
+    context = jax.tree.map(lambda leaf: pad_rows(np.asarray(leaf), n, size), snapshot.context)
+    x = pad_rows(snapshot.x, n, size)
+    where = Where(x[:0], places_of(history.layout, x), history.system.columns(snapshot.t, x, context), np.zeros(()))
+    white = np.array(jax.random.normal(key, (len(particle), q + history.filter.normals(where))))
+    slots, real = _Slots(filters, particle), np.arange(q + size) < q + n
+    runs = [
+        compiled(_draws, history.filter, where, real, *group, slots.pack(g, white))
+        for g, group in enumerate(filters.groups)
+    ]
+    drawn = slots.unpack(in_threads([run for run, _ in runs]))
+    return drawn[:, : q + n], sum(seconds for _, seconds in runs)
+
+
+class _Slots:
+    """Draws sorted by particle into a table, ``(particles, slots, …)``, and back."""
+
+    def __init__(self, filters: Filters, particle: np.ndarray):
+        self._count = particle_count(filters)
+        counts = np.bincount(particle, minlength=self._count)
+        most = max(counts.max(), 2 * len(particle) / len(counts))
+        self._width = max(MIN_SLOTS, 4 ** int(np.ceil(np.log2(most) / 2)))  # few sizes, so few compilations
+        self._particle, self._draws = particle, len(particle)
+        order = np.argsort(particle, kind="stable")
+        slot = np.empty(len(particle), int)
+        slot[order] = np.arange(len(particle)) - np.repeat(np.cumsum(counts) - counts, counts)
+        self._slot = slot
+        self._bounds = group_bounds(filters)
+
+    def pack(self, group: int, values: np.ndarray) -> np.ndarray:
+        low, high = self._bounds[group : group + 2]
+        table = np.zeros((high - low, self._width, values.shape[1]))
+        mine = (self._particle >= low) & (self._particle < high)
+        table[self._particle[mine] - low, self._slot[mine]] = values[mine]
+        return table
+
+    def unpack(self, tables: list[Any]) -> np.ndarray:
+        whole = gathered(np.concatenate([np.asarray(table) for table in tables]), self._count)
+        return whole[self._particle, self._slot]
+
+
+def _levels_given(filter: Filter, where: Where, environments, states, known, white):
+    def one(environment, state, known, white):
+        return filter.draw_levels_given(environment, state, where, known, white)
+
+    return over_particles(filter, one, where)(environments, states, known, white)
+
+
+def _draws(filter: Filter, where: Where, real, environments, states, white):
+    """Coefficients and level together, ``(particles, slots, q + n)``."""
+
+    def one(environment, state, white):
+        return filter.draw_levels(environment, state, where, real, white)
+
+    return over_particles(filter, one, where)(environments, states, white)
+
+
+def _log_densities(filter: Filter, where: Where, data, environments, states):
+    y, seen, context = data
+    q, count = filter.system.design(where.columns).shape[1], jnp.sum(seen, dtype=float)
+
+    def one(environment, state):
+        gaussian = filter.level(environment, state, where)
+        noise = filter.system.model.likelihood.noise(context, environment.parameters)
+        covariance = gaussian.covariance[q:, q:] + jnp.diag(jnp.broadcast_to(noise**2, y.shape))
+        root = cholesky(jnp.where(seen[:, None] & seen[None, :], covariance, jnp.eye(len(y))))
+        white = solve_lower(root, jnp.where(seen, y - gaussian.mean[q:], 0.0))
+        return -0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(root))) - 0.5 * count * jnp.log(2 * jnp.pi)
+
+    return over_particles(filter, one, where)(environments, states)

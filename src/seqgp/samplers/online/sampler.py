@@ -1,0 +1,231 @@
+"""The online sampler: exact in the limit of particles, for as long as the stream runs."""
+
+from __future__ import annotations
+
+import functools
+import numbers
+import time
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Key
+
+from seqgp.base.errors import DataError, ModelError, SamplerError
+from seqgp.base.info import OnlineInfo
+from seqgp.base.snapshot import Snapshot
+from seqgp.base.validation import positive, require_x64
+from seqgp.kernels.base import Parameters
+from seqgp.kernels.states import ORDER
+from seqgp.linalg.types import Array
+from seqgp.model import Model
+from seqgp.runtime.engine import compiled
+from seqgp.runtime.progress import Progress
+from seqgp.samplers.online.filters import Spent
+from seqgp.samplers.online.history import check_latent
+from seqgp.samplers.online.info import online_info
+from seqgp.samplers.online.predictive import draws_at_data
+from seqgp.samplers.online.state import Live, OnlineState
+from seqgp.samplers.online.step import OnlineStep, Past
+from seqgp.samplers.particles import Particles, systematic
+from seqgp.samplers.proposals import log_normal, normal_points
+from seqgp.samplers.validation import check_snapshot, check_state, check_together, model_digest
+from seqgp.statespace.linearise import check_linearisable
+from seqgp.statespace.model import System
+
+MIN_PARTICLES = 16  # particles
+MIN_HISTORY = 10  # snapshots of a bounded history
+MIN_NOISE_RATIO = (
+    5e-7  # noise over the sd of the latent: of squares, which covariances hold, no digits are left soon below it
+)
+
+
+class OnlineSampler:
+    """Draws from the posterior of latent and parameters after each snapshot, without any approximation that adds up.
+
+    Particles of values of the parameters, each with a weight and its own exact filter. Where too few weights count, new
+    values are drawn from a distribution fitted to the particles, and their filters run over the data so far.
+
+    Args:
+        model: the model; its time kernel must be a state (Matérn, squared exponential, rational quadratic with a known
+            alpha, sums and products). A likelihood that is not pointwise (a solver) must have a mean that JAX can
+            differentiate; it is taken through a surrogate at each snapshot.
+        particles: how many values of the parameters; a power of two fills space best.
+        draws: how many draws to give at each time.
+        history: how many snapshots are kept, for streams without end (up to three times as many are in memory for a
+            while); all by default. What was before them is remembered about the parameters as a quadratic.
+        forget: by how much the evidence of the past about the *parameters* is discounted at each step: 1 for parameters
+            that stay, 0.99 for ones that drift over about a hundred steps.
+        latent: where the latent lives: ``"auto"`` (stations as they come, grids, knots for inputs that move), or
+            ``Dense()`` (stations, never knots), ``Grid()``, ``Knots(…)``.
+        order: of the state that approximates a smooth time kernel.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        particles: int = 256,
+        draws: int = 1000,
+        history: int | None = None,
+        forget: float = 1.0,
+        latent: Any = "auto",
+        order: int = ORDER,
+    ):
+        require_x64()
+        if not isinstance(model, Model):
+            raise SamplerError(f"OnlineSampler: expected a seqgp.Model, got {type(model).__name__}")
+        self.model = model
+        self.particles = positive("particles", particles, least=MIN_PARTICLES)
+        self.draws = positive("draws", draws)
+        self.history = None if history is None else positive("history", history, least=MIN_HISTORY)
+        if not (isinstance(forget, numbers.Real) and 0 < forget <= 1):
+            raise SamplerError(f"OnlineSampler: forget = {forget!r} is not a number above 0 and at most 1")
+        self.forget = float(forget)
+        check_latent(latent)
+        self.latent = latent
+        self.order = positive("order", order)
+        self._system = System(model, self.order)
+        self.fingerprint = model_digest(model)
+
+    @property
+    def system(self) -> System:
+        """The model as a linear system in time."""
+        return self._system
+
+    def check_likelihood(self, snapshot: Snapshot | None) -> None:
+        """Raise, naming what and the remedy, unless filters take the data of this likelihood; nothing is compiled."""
+        likelihood = self.model.likelihood
+        if likelihood.conjugate and snapshot is not None:
+            self._check_noise(snapshot)
+        if likelihood.pointwise:
+            return
+        if snapshot is None:
+            raise ModelError("the likelihood sees all of the latent at once, and there is no snapshot to try it on")
+        check_linearisable(self.model, snapshot)
+
+    def _check_noise(self, snapshot: Snapshot) -> None:
+        """Raise where data are so exact that the filters' covariances cannot hold what is left to know."""
+        parameters, sd = self._centre
+        likelihood = self.model.likelihood
+        noise = float(np.min(likelihood.noise(likelihood.context_at(snapshot.t, snapshot.context), parameters)))
+        if noise < MIN_NOISE_RATIO * sd:
+            raise ModelError(
+                f"OnlineSampler: a noise of {noise:.2g} is lost in the rounding of the filters' covariances where the "
+                f"latent has a standard deviation of {sd:.2g}; give one of at least {MIN_NOISE_RATIO * sd:.1g}, or "
+                "take SequentialSampler with latent=Dense()"
+            )
+
+    @functools.cached_property
+    def _centre(self) -> tuple[Parameters, float]:
+        """The parameters at the centre of their priors, and the sd of the latent there."""
+        parameters = jax.tree.map(np.asarray, self.system.parameters(jnp.asarray(self.system.particle_prior()[0])))
+        return parameters, self.system.sd(parameters)
+
+    def init(
+        self, key: Key[Array, ""], snapshot: Snapshot, progress: Progress | None = None
+    ) -> tuple[OnlineState, OnlineInfo]:
+        """The draws after the first snapshot."""
+        start = time.perf_counter()
+        check_snapshot(self.model, snapshot)
+        self.check_likelihood(snapshot)
+        check_together(key, snapshot, particles=self.particles)
+        rng, key_draws = _generators(key)
+        mean, sd = self.system.particle_prior()
+        z = normal_points(rng, mean, sd, self.particles) if len(mean) else np.zeros((self.particles, 0))
+        prior, none = log_normal(z, mean, sd), np.zeros(self.particles)
+        step = OnlineStep(
+            self.system, self.latent, self.forget, rng, Particles(z, prior, none, none, prior, 0.0), progress
+        )
+        step.take_in(None, snapshot)
+        if not self.model.likelihood.pointwise:
+            step.recentre()
+        return self._finished(key_draws, step, start, 0.0)
+
+    def step(
+        self, key: Key[Array, ""], state: OnlineState, snapshot: Snapshot, progress: Progress | None = None
+    ) -> tuple[OnlineState, OnlineInfo]:
+        """The draws after a further snapshot."""
+        start = time.perf_counter()
+        check_snapshot(self.model, snapshot)
+        self._check(state, snapshot)
+        self.check_likelihood(snapshot)
+        check_together(key, snapshot, state.particles.z, particles=self.particles)
+        rng, key_draws = _generators(key)
+        before = state.particles.advanced(self.forget)
+        step = OnlineStep(self.system, self.latent, self.forget, rng, before, progress)
+        step.past = Past(state.evaluated_at, state.dropped, state.memory)
+        step.take_in(state.revived(self.model), snapshot)
+        return self._finished(key_draws, step, start, state.log_evidence)
+
+    def _finished(self, key, step: OnlineStep, start: float, before: float) -> tuple[OnlineState, OnlineInfo]:
+        """Rejuvenate the particles, draw for people, and say what happened."""
+        lost = int(np.isneginf(step.particles.log_increment).sum())
+        ahead = step.particles.log_evidence() - step.particles.log_evidence(0.0)
+        step.rejuvenate(forced=step.history.rebuilt)
+        step.check_rank()
+        ratios = None if self.model.likelihood.pointwise else step.correct()
+        if self.history is not None and len(step.history.snapshots) >= 3 * self.history:
+            step.trim(self.history)
+        particles, history, snapshot = step.particles, step.history, step.history.snapshots[-1]
+        particle = systematic(step.rng, particles.weights(), self.draws)
+        step.rng.shuffle(particle)
+        if ratios is None:
+            drawn, seconds = draws_at_data(key, history, step.filters, particle)
+            step.spend(Spent(0, seconds))
+        else:
+            drawn = ratios.draws(step.rng, particle)
+        latent, parameters, z = self._named(particles.z[particle], drawn, step)
+        _check_finite(latent, snapshot.t)
+        log_evidence = particles.log_evidence() if self.forget == 1 else before + ahead
+        state = OnlineState(
+            snapshot.t, step.number, latent, parameters, z, particle, particles, step.past.evaluated_at, log_evidence,
+            {"order": self.order, "latent": self.latent, "network": history.plan._asdict()},
+            self.fingerprint, history.snapshots, step.past.dropped,
+            step.past.memory, history.surrogates, Live(history, step.filters),
+        )  # fmt: skip
+        return state, online_info(state, step, lost, ratios, time.perf_counter() - start)
+
+    def _named(
+        self, z: np.ndarray, drawn: np.ndarray, step: OnlineStep
+    ) -> tuple[np.ndarray, dict[str, Any], np.ndarray]:
+        """The level at the data, all parameters by name, and all of ``z``."""
+        q = len(self.system.in_state)
+        run, seconds = compiled(_natural, self.system, z, drawn[:, :q] / np.asarray(self.system.coefficient_scales()))
+        step.spend(Spent(0, seconds))
+        whole, natural = run()
+        return drawn[:, q:], {name: natural[name] for name in self.model.inferred}, np.asarray(whole)
+
+    def _check(self, state: OnlineState, snapshot: Snapshot) -> None:
+        """Raise unless the state is one that this step can follow."""
+        if not isinstance(state, OnlineState):
+            raise SamplerError(f"step: expected the state of an OnlineSampler, got {type(state).__name__}")
+        check_state(self.model, state, "step")
+        if len(state.particles.z) != self.particles:
+            raise SamplerError(
+                f"step: the state has {len(state.particles.z)} particles, but the sampler particles = {self.particles}"
+            )
+        if not snapshot.t > state.t:
+            raise DataError(f"t = {snapshot.t} is not after the last t = {state.t}")
+        if snapshot.x.shape[1] != state.dimension:
+            raise DataError(f"Snapshot: x has {snapshot.x.shape[1]} columns, but the last one had {state.dimension}")
+
+
+def _check_finite(latent: Float[np.ndarray, "draws N"], t: float) -> None:
+    lost = int((~np.isfinite(latent).all(axis=1)).sum())
+    if lost:
+        raise SamplerError(
+            f"t = {t}: {lost} of {len(latent)} draws of the latent are not finite: the filters' covariances have no "
+            "digits left, as with a noise far below the scale; give a larger noise, or take SequentialSampler"
+        )
+
+
+def _natural(system: System, z, coefficients):
+    whole = jax.vmap(system.whole_z)(z, coefficients)
+    return whole, system.model.natural(whole)
+
+
+def _generators(key: Key[Array, ""]) -> tuple[np.random.Generator, Key[Array, ""]]:
+    """Random numbers of the particles, and the key of the draws."""
+    key_particles, key_draws = jax.random.split(key)
+    return np.random.default_rng(np.asarray(jax.random.key_data(key_particles))), key_draws

@@ -1,0 +1,207 @@
+"""The latent function at past times given all data so far: one draw of its whole path per draw of the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Key
+
+from seqgp.base.errors import DataError, SamplerError
+from seqgp.base.snapshot import Snapshot, as_context, as_floats, as_inputs
+from seqgp.base.validation import positive, require_x64
+from seqgp.kernels.spatial import check_globe
+from seqgp.linalg.types import Array
+from seqgp.runtime.engine import compiled, cores, in_threads
+from seqgp.samplers.online.history import Timeline, dense_filter, laid_out, new_rows, observation_of, places_of
+from seqgp.samplers.online.network import network_filter
+from seqgp.samplers.online.sampler import OnlineSampler
+from seqgp.samplers.online.state import OnlineState
+from seqgp.samplers.online.surrogate import SnapshotSurrogate
+from seqgp.samplers.validation import check_key, check_state
+from seqgp.statespace.dense import DenseFilter
+from seqgp.statespace.network import NetworkFilter, draw_network_path
+from seqgp.statespace.observation import Observation, padded, stacked
+from seqgp.statespace.smoother import draw_at_inputs, draw_path
+
+DRAWS = 200  # of paths, by default
+
+
+class Smoothed(NamedTuple):
+    """Draws of the latent function at past times given all data, jointly over times and inputs."""
+
+    times: tuple[float, ...]
+    x: tuple[np.ndarray, ...]  # the inputs, one array per time
+    latent: tuple[Float[np.ndarray, "draws N"], ...]  # f with its mean, one array per time
+
+
+def smooth(
+    key: Key[Array, ""],
+    sampler: OnlineSampler,
+    state: OnlineState,
+    times: Sequence[float],
+    x: Any = None,
+    draws: int | None = None,
+    context: Any = None,
+) -> Smoothed:
+    """Draws of the latent function at past times given all data so far.
+
+    Each draw is one path of the latent function, at its own value of the parameters, so that differences between times
+    or between places can be taken draw by draw.
+
+    Args:
+        key: a random key.
+        sampler: the online sampler.
+        state: its state after the last snapshot.
+        times: any times from the first snapshot to the last one.
+        x: inputs anywhere in space, ``(n, D)``; by default those of the snapshot at each time (at a time between
+            snapshots, those of the snapshot before it).
+        draws: how many, at most those of the state; 200 by default.
+        context: with ``x``, the covariates that the mean takes from the context, at ``x``; a function of ``t`` where
+            they change in time.
+    """
+    if not isinstance(sampler, OnlineSampler) or not isinstance(state, OnlineState):
+        raise SamplerError("smooth: expected an OnlineSampler and its state; other samplers keep no past")
+    require_x64()
+    check_state(sampler.model, state, "smooth")
+    check_key(key)
+    wanted = _checked_times(times)
+    inputs = None if x is None else _checked_inputs(sampler, state, x)
+    if inputs is None and context is not None:
+        raise DataError("smooth: context is given without x; at the data, each snapshot has its own")
+    snapshots, surrogates = _with_times(state, wanted)
+    few = state.thinned(min(state.draws, DRAWS if draws is None else positive("draws", draws)))
+    history = laid_out(sampler.system, sampler.latent, snapshots, surrogates, plan=state.plan)
+    z = np.asarray(few.z)[:, list(sampler.system.in_particles)]
+    moments = np.unique(wanted)
+    asked = _asked(history, moments, inputs, context)
+    fresh = None if inputs is None or history.layout.knots is not None else new_rows(history.layout.x, inputs)
+    paths = _paths(key, history, z, moments, fresh if fresh is not None and len(fresh) else None)
+    found = {t: _latent(history, at, fresh, paths[:, i], z) for i, (t, at) in enumerate(asked.items())}
+    return Smoothed(wanted, tuple(asked[t].x for t in wanted), tuple(found[t] for t in wanted))
+
+
+def _checked_times(times: Any) -> tuple[float, ...]:
+    found = as_floats(times, "smooth: times")
+    if found.ndim != 1 or not found.size:
+        raise DataError(f"smooth: times = {times} is not a list of times; for one time give [t]")
+    return tuple(found.tolist())
+
+
+def _checked_inputs(sampler: OnlineSampler, state: OnlineState, x: Any) -> Float[np.ndarray, "n D"]:
+    found = as_inputs(x, "smooth: x")
+    if found.ndim != 2 or 0 in found.shape:
+        raise DataError(f"smooth: x has shape {found.shape}, expected (n, D)")
+    if not np.isfinite(found).all():
+        raise DataError("smooth: x has values that are not finite")
+    if found.shape[1] != state.dimension:
+        raise DataError(f"smooth: x has {found.shape[1]} columns, but the data have {state.dimension}")
+    sampler.model.kernel.check_inputs(found)
+    check_globe(sampler.model.kernel, found)
+    return found
+
+
+class _Asked(NamedTuple):
+    """What is asked for at one time."""
+
+    t: float
+    x: np.ndarray
+    context: Any
+
+
+def _asked(history: Timeline, times: np.ndarray, x: np.ndarray | None, context: Any) -> dict[float, _Asked]:
+    if x is not None:
+        every = {t: as_context(context(t) if callable(context) else context) for t in times.tolist()}
+        return {t: _Asked(t, x, own) for t, own in every.items()}
+    seen = {snapshot.t: snapshot for snapshot in history.snapshots}
+    return {t: _Asked(t, seen[t].x, seen[t].context) for t in times.tolist()}
+
+
+def _with_times(state: OnlineState, wanted: tuple[float, ...]) -> tuple[list[Snapshot], list[SnapshotSurrogate | None]]:
+    """All snapshots and their surrogates, with empty ones at times between."""
+    seen = {snapshot.t: (snapshot, surrogate) for snapshot, surrogate in zip(state.snapshots, state.surrogates)}
+    if state.surrogates[0] is not None and len({one.y.shape for one in state.snapshots}) > 1:
+        raise SamplerError(
+            "smooth: the number of data changes from time to time, and the likelihood sees all of the latent; pad y "
+            "with NaN to one size"
+        )
+    first, last = state.snapshots[0].t, state.snapshots[-1].t
+    for t in wanted:
+        if not first <= t <= last:
+            raise DataError(f"smooth: t = {t:g} is not between the first and the last time, {first:g} and {last:g}")
+        if t not in seen:
+            before, surrogate = seen[max(time for time in seen if time < t)]
+            seen[t] = Snapshot(t, before.x, np.full_like(before.y, np.nan), before.context), surrogate
+    snapshots, surrogates = zip(*(seen[t] for t in sorted(seen)))
+    return list(snapshots), list(surrogates)
+
+
+def _one_filter(history: Timeline) -> tuple[DenseFilter | NetworkFilter, Observation]:
+    """All snapshots for one filter on the sites of the last one: dense, or of low rank as that of the last one."""
+    layout, system = history.layout, history.system
+    times = [snapshot.t for snapshot in history.snapshots]
+    each = [
+        observation_of(system, layout, s, s.t - t, surrogate)
+        for s, t, surrogate in zip(history.snapshots, [times[0], *times], history.surrogates)
+    ]
+    if isinstance(history.filter, NetworkFilter):
+        network = network_filter(system, layout.x, len(layout.x), history.plan, (), None)
+        laid = [network.sized(one) for one in each]
+        room = max(np.size(np.asarray(one.gaps)) for one in laid)
+        return network, stacked([one._replace(gaps=np.zeros(room, bool)) for one in laid])
+    size = max(len(one.y) for one in each)
+    return dense_filter(system, layout, len(layout.x)), stacked([padded(one, size) for one in each])
+
+
+def _paths(
+    key: Key[Array, ""], history: Timeline, z: np.ndarray, times: np.ndarray, fresh: np.ndarray | None
+) -> Float[np.ndarray, "draws T k"]:
+    """For each draw and time the latent at sites, at fresh inputs, and the coefficients of the mean, side by side."""
+    filter, observations = _one_filter(history)
+    index = np.searchsorted([snapshot.t for snapshot in history.snapshots], times)
+    keys = jax.random.split(key, len(z))
+    pieces = np.array_split(np.arange(len(z)), min(cores(), len(z)))
+    tasks = [
+        compiled(_draw_paths, filter, observations, index, times, fresh, keys[piece], z[piece])[0] for piece in pieces
+    ]
+    return np.concatenate([np.asarray(part) for part in in_threads(tasks)])
+
+
+def _draw_paths(filter: DenseFilter | NetworkFilter, observations: Observation, index, times, fresh, keys, z):
+    dense = filter.dense if isinstance(filter, NetworkFilter) else filter
+
+    def one(inputs):
+        key, z = inputs
+        key_path, key_fresh = jax.random.split(key)
+        environment = dense.environment(z)
+        if isinstance(filter, NetworkFilter):
+            path = draw_network_path(key_path, filter, filter.environment(z), observations)[index]
+        else:
+            path = draw_path(key_path, filter, environment, observations)[index]
+        shown = dense.shown(environment, path)
+        if fresh is None:
+            return shown
+        more = draw_at_inputs(key_fresh, dense, environment, path, times, fresh)
+        return jnp.concatenate([shown[:, : dense.sites], more, shown[:, dense.sites :]], axis=1)
+
+    return jax.lax.map(one, (keys, z))
+
+
+def _latent(history: Timeline, at: _Asked, fresh: np.ndarray | None, rows: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """``f`` at the inputs asked for, from its zero-mean part at sites and fresh inputs, and from the mean."""
+    system, layout = history.system, history.layout
+    if fresh is not None and len(fresh):
+        layout = layout._replace(x=np.concatenate([layout.x, fresh]))
+    places = places_of(layout, at.x)
+    known = rows.shape[1] - len(system.in_state)
+    columns = system.columns(at.t, at.x, at.context)
+    run, _ = compiled(_offsets, system, columns, z)
+    fixed = np.asarray(run())
+    return np.asarray(places.of(rows[:, :known])) + fixed + rows[:, known:] @ np.asarray(system.design(columns)).T
+
+
+def _offsets(system, columns, z):
+    return jax.vmap(lambda one: system.offset(system.parameters(one), columns))(z)

@@ -1,0 +1,123 @@
+"""The state of the online sampler: draws for people, and the particles that they are from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from seqgp.base.snapshot import Snapshot
+from seqgp.linalg.types import ArrayLike
+from seqgp.model import Model
+from seqgp.samplers.online.filters import Filters, advanced, run_filters
+from seqgp.samplers.online.history import Timeline, laid_out
+from seqgp.samplers.online.memory import Memory
+from seqgp.samplers.online.network import NetworkPlan
+from seqgp.samplers.online.predictive import ParticlePredictive, predictive_of
+from seqgp.samplers.online.surrogate import SnapshotSurrogate
+from seqgp.samplers.particles import Particles
+from seqgp.samplers.validation import check_state
+
+
+class OnlineState(NamedTuple):
+    """Equally weighted draws of the posterior after a snapshot, and what the next step needs.
+
+    What can be computed again from the data (the filters) is kept in memory, and not on disk.
+    """
+
+    t: float
+    step: int
+    latent: Float[ArrayLike, "draws N"]
+    parameters: Mapping[str, ArrayLike]
+    z: Float[ArrayLike, "draws d"]
+    particle: Int[np.ndarray, " draws"]  # which particle each draw is of
+    particles: Particles
+    evaluated_at: int  # the step at which the particles' filters were run over all data
+    log_evidence: float
+    settings: dict[str, Any]  # order and latent of the sampler, and the rank for networks with gaps
+    fingerprint: str
+    snapshots: tuple[Snapshot, ...]  # all so far, or with a bounded history the last ones
+    dropped: int = 0  # how many were before those
+    memory: Memory | None = None  # what those said about the parameters
+    surrogates: tuple[SnapshotSurrogate | None, ...] = ()  # where the likelihood sees all of the latent
+    live: Any = None  # history and filters of filters, where they are in memory
+
+    @property
+    def draws(self) -> int:
+        """The number of draws."""
+        return self.z.shape[0]
+
+    @property
+    def dimension(self) -> int:
+        """The number of columns of the inputs."""
+        return self.snapshots[-1].x.shape[1]
+
+    @property
+    def plan(self) -> NetworkPlan:
+        """Of the filter of networks with gaps; versions before 0.3 had none, and used the dense filter."""
+        return NetworkPlan(**self.settings.get("network", {"rank": 0}))
+
+    def thinned(self, draws: int) -> OnlineState:
+        """A state of fewer draws, evenly spread over those there are."""
+        if self.draws <= draws:
+            return self
+        index = np.linspace(0, self.draws - 1, draws).round().astype(int)
+        return self._replace(
+            latent=np.asarray(self.latent)[index],
+            parameters={name: np.asarray(values)[index] for name, values in self.parameters.items()},
+            z=np.asarray(self.z)[index],
+            particle=self.particle[index],
+        )
+
+    def predictive(
+        self, model: Model, x: Float[np.ndarray, "n D"], t: float, context: Any = None
+    ) -> ParticlePredictive:
+        """The level at new inputs, now or later, from the filter of each draw's particle."""
+        live = self.revived(model)
+        return predictive_of(live.history, live.filters, self.particle, np.asarray(self.z), x, t, context)
+
+    def ready(self, model: Model) -> OnlineState:
+        """With its filters in memory: of a state from disk, each prediction would run them over the data anew."""
+        check_state(model, self, "state")
+        return self._replace(live=self.revived(model))
+
+    def packed(self) -> OnlineState:
+        """Without filters and data: the steps of a run keep the data, and the filters follow from them."""
+        return self._replace(snapshots=(), surrogates=(), live=None)
+
+    def beside_data(self) -> SnapshotSurrogate | None:
+        """The surrogate of the last snapshot: no later step can find it again."""
+        return self.surrogates[-1]
+
+    def unpacked(self, kept: Callable[[int], Sequence[tuple[Snapshot, Any]]]) -> OnlineState:
+        """With the data again, and the surrogate of each."""
+        snapshots, surrogates = zip(*kept(self.dropped))
+        return self._replace(snapshots=snapshots, surrogates=surrogates)
+
+    def revived(self, model: Model) -> Live:
+        """Timeline and filters: those in memory, or computed again, bit for bit the same."""
+        if self.live is not None:
+            return self.live
+        from seqgp.statespace.model import System  # the model is needed for that alone
+
+        system, latent, kept = (
+            System(model, self.settings["order"]),
+            self.settings["latent"],
+            self.evaluated_at - self.dropped,
+        )
+        together = 1 if self.memory is None else 2 * (self.memory.anchor - self.dropped)  # as when the past was dropped
+        first = laid_out(system, latent, self.snapshots[:kept], self.surrogates[:kept], together, self.plan)
+        filters, _, _ = run_filters(first, np.asarray(self.particles.z), kept)
+        for snapshot, surrogate in zip(self.snapshots[kept:], self.surrogates[kept:]):
+            first = first.with_snapshot(snapshot, surrogate)
+            filters, _, _ = advanced(first, filters)
+        return Live(first, filters)
+
+
+class Live(NamedTuple):
+    """What is kept in memory between steps."""
+
+    history: Timeline
+    filters: Filters

@@ -1,0 +1,196 @@
+"""One step of the online sampler: update the filters, rejuvenate the particles, bound the history."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from seqgp.base.errors import SamplerError
+from seqgp.base.snapshot import Snapshot
+from seqgp.runtime.progress import Progress
+from seqgp.samplers.ibis import Evaluated, ParticleTarget, Rejuvenation, rejuvenate
+from seqgp.samplers.online.budget import check_faults
+from seqgp.samplers.online.filters import Filters, Spent, chosen, either, run_filters
+from seqgp.samplers.online.history import Timeline, laid_out
+from seqgp.samplers.online.memory import Memory, QuadraticFit
+from seqgp.samplers.online.rank import with_accurate_rank
+from seqgp.samplers.online.state import Live
+from seqgp.samplers.online.update import Ratios, ratios_of, update_filters
+from seqgp.samplers.particles import Particles
+from seqgp.statespace.model import System
+from seqgp.statespace.network import NetworkFilter
+
+MAX_RECENTRINGS = 2  # times that the surrogate of the first snapshot is found again
+
+
+class Past(NamedTuple):
+    """What a step knows of those before it, besides their data."""
+
+    evaluated_at: int = 1  # the step at which the particles' filters were run over all data
+    dropped: int = 0  # snapshots that are no longer kept
+    memory: Memory | None = None  # what those said about the parameters
+
+    @property
+    def together(self) -> int:
+        """How many of the first snapshots that are kept had their sites from the start."""
+        return 1 if self.memory is None else 2 * (self.memory.anchor - self.dropped)
+
+
+class OnlineStep:
+    """One step, from the arrival of its snapshot to rejuvenated particles with their filters.
+
+    Args:
+        system: the model.
+        latent: where the user wants the latent to live.
+        forget: the discount of the past.
+        rng: random numbers.
+        particles: before the snapshot.
+        progress: called with the share that is done.
+    """
+
+    history: Timeline
+    filters: Filters
+
+    def __init__(
+        self,
+        system: System,
+        latent: Any,
+        forget: float,
+        rng: np.random.Generator,
+        particles: Particles,
+        progress: Progress | None,
+    ):
+        self.system, self.latent, self.forget = system, latent, forget
+        self.rng, self.particles, self.progress = rng, particles, progress
+        self.past = Past()
+        self.spent, self.rounds = Spent(), 0
+        self.rejuvenations: tuple[Rejuvenation, ...] = ()
+
+    @property
+    def number(self) -> int:
+        """Of the step, from 1."""
+        return self.past.dropped + len(self.history.snapshots)
+
+    def spend(self, spent: Spent) -> None:
+        """Costs, added up as they come."""
+        self.spent += spent
+
+    def take_in(self, live: Live | None, snapshot: Snapshot) -> None:
+        """The filters of all particles given the snapshot, and its log densities among the weights."""
+        before = self.particles
+
+        def weights(increment: np.ndarray | None) -> np.ndarray:
+            return (before if increment is None else before._replace(log_increment=increment)).weights()
+
+        self.history, self.filters, increments, spent = update_filters(
+            self.system, self.latent, live, before.z, snapshot, self.rng, weights
+        )
+        self.spend(spent)
+        if self.history.rebuilt:
+            # All filters were run anew, also where the particles have no parameters to rejuvenate.
+            self.past = self.past._replace(evaluated_at=self.number)
+            increments = increments + self.history.log_corrections(before.z)
+            before = before._replace(log_evidences=self._evidence_before(before.z, increments))
+        self.particles = before._replace(log_increment=increments[:, -1])
+        check_faults(self.history, before, self.particles.log_increment)
+        if not np.isfinite(self.particles.log_weights()).any():
+            raise SamplerError(
+                f"likelihood returned NaN or -inf for all {len(before.z)} particles at t = {snapshot.t}; check the "
+                "data, the likelihood's support and the priors"
+            )
+
+    def rejuvenate(self, forced: bool = False) -> None:
+        """New particles, where too few of the old ones are effective."""
+        target = ParticleTarget(self._evaluate, chosen, either, self.system.particle_prior())
+        self.particles, self.filters, rejuvenations = rejuvenate(self.rng, self.particles, self.filters, target, forced)
+        if rejuvenations:
+            self.rejuvenations += rejuvenations
+            self.past = self.past._replace(evaluated_at=self.number)
+
+    def check_rank(self) -> None:
+        """Where the filters of a network are compressed too much: all of them run anew, with another rank or dense."""
+        due = self.rejuvenations or self.number >= 2 * self.history.plan.checked_at
+        if not (due and isinstance(self.history.filter, NetworkFilter)):
+            return
+        whole = self.forget == 1 and self.past.memory is None
+        history, spent = with_accurate_rank(
+            self.history, self.particles, self.filters, self.number, self.past.together, whole
+        )
+        self.spend(spent)
+        changed = history.plan.compression != self.history.plan.compression
+        self.history = history
+        if changed:
+            found = self._evaluate(self.particles.z)
+            self.filters = found.filters
+            self.particles = self.particles._replace(
+                log_evidences=found.log_evidences, log_increment=found.log_increment
+            )
+            self.past = self.past._replace(evaluated_at=self.number)
+            self.rejuvenate()
+
+    def recentre(self) -> None:
+        """The first snapshot, whose surrogate was found at the prior: found again at the posterior."""
+        for _ in range(MAX_RECENTRINGS):
+            self.rejuvenate()
+            found = self.particles
+            # What the old surrogate said weighs the particles while their centre is looked for.
+            self.particles = found._replace(
+                log_evidences=found.log_increment, log_increment=np.zeros_like(found.log_increment)
+            )
+            self.take_in(None, self.history.snapshots[0])
+            self.particles = found._replace(log_increment=self.particles.log_increment)
+
+    def correct(self) -> Ratios:
+        """What the surrogate leaves over, estimated on the rejuvenated particles, added to their weights.
+
+        Returns:
+            draws of each particle's level at the data.
+        """
+        found, seconds = ratios_of(self.history, self.filters, self.rng)
+        self.history = self.history.corrected(found.correction(self.particles))
+        corrected = self.particles.log_increment + self.history.log_corrections(self.particles.z)[:, -1]
+        self.particles, rejuvenations = self.particles._replace(log_increment=corrected), len(self.rejuvenations)
+        self.rejuvenate()
+        if len(self.rejuvenations) > rejuvenations:
+            found, more = ratios_of(self.history, self.filters, self.rng)
+            seconds += more
+        self.spend(Spent(0, seconds))
+        return found
+
+    def trim(self, kept: int) -> None:
+        """The oldest snapshots dropped: what they said about the parameters is kept as a quadratic."""
+        snapshots, surrogates = self.history.snapshots, self.history.surrogates
+        keep, z = 2 * kept, self.particles.z
+        anchor = self.past.dropped + len(snapshots) - kept
+        _, increments, cost = run_filters(self.history, z, len(snapshots))
+        self.spend(cost)
+        increments = increments + self.history.log_corrections(z)
+        until = increments[:, : anchor - self.past.dropped + 1]  # one more: the last column is left out
+        memory = Memory(anchor, QuadraticFit.fitted(z, self._evidence_before(z, until), self.particles.weights()))
+        # Stations that come and go have their places from the start: growing anew would compile anew each time.
+        plan = self.history.plan
+        self.history = laid_out(self.system, self.latent, snapshots[-keep:], surrogates[-keep:], keep, plan)
+        self.filters, _, cost = run_filters(self.history, z, keep)
+        self.spend(cost)
+        dropped = self.past.dropped + len(snapshots) - keep
+        self.past = Past(dropped + keep, dropped, memory)
+
+    def _evaluate(self, z: Float[np.ndarray, "S d"]) -> Evaluated:
+        """Filters of new values of ``z`` over all data that are kept."""
+        filters, increments, cost = run_filters(self.history, z, len(self.history.snapshots))
+        increments = increments + self.history.log_corrections(z)
+        self.spend(cost)
+        self.rounds += 1
+        if self.progress is not None:
+            self.progress(1 - 0.5**self.rounds)
+        return Evaluated(filters, self._evidence_before(z, increments), increments[:, -1], cost.filter_steps)
+
+    def _evidence_before(self, z: np.ndarray, increments: np.ndarray) -> np.ndarray:
+        """The log evidence of all data before the last snapshot, each step further back counting less by ``forget``."""
+        memory, dropped = self.past.memory, self.past.dropped
+        since = increments[:, :-1] if memory is None else increments[:, memory.anchor - dropped : -1]
+        ages = np.arange(since.shape[1], 0, -1)
+        found = since @ self.forget ** ages.astype(float)
+        return found if memory is None else found + self.forget ** float(len(ages)) * memory.log_evidence.at(z)

@@ -1,0 +1,236 @@
+"""Update the filters of all particles with a snapshot.
+
+Where the likelihood sees all of the latent, a surrogate comes first: found at the particle nearest to the mean of all,
+and once more at the one nearest to their mean as the snapshot has weighted them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.special import logsumexp
+
+from seqgp.base.snapshot import Snapshot
+from seqgp.likelihoods.base import fill_missing
+from seqgp.runtime.engine import compiled, in_threads
+from seqgp.runtime.processes import gathered
+from seqgp.samplers.online.budget import check_memory
+from seqgp.samplers.online.filters import Filters, Spent, advanced, filter_of, group_bounds, particle_count, run_filters
+from seqgp.samplers.online.history import SiteLayout, Timeline, all_known, begin, first_filter, places_of
+from seqgp.samplers.online.memory import QuadraticFit
+from seqgp.samplers.online.state import Live
+from seqgp.samplers.online.surrogate import SnapshotSurrogate
+from seqgp.samplers.particles import Particles
+from seqgp.statespace.linearise import Linearisation, SolverData, linearise, log_likelihood
+from seqgp.statespace.model import System
+from seqgp.statespace.observation import Where
+from seqgp.statespace.protocol import Filter
+
+ANTITHETIC_PAIRS = 8  # of draws and their mirror images, over which a slope is averaged
+CORRECTION_CURVATURE = 0.3  # how much a correction changes over a standard deviation of the particles, about
+RATIO_DRAWS = 8  # the same, for the mean ratio of likelihood to surrogate of each particle
+
+
+class UpdatedFilters(NamedTuple):
+    """The filters with the snapshot taken in."""
+
+    history: Timeline
+    filters: Filters
+    increments: Float[np.ndarray, "S T"]  # of the log evidence: of the snapshot, or of all where all was laid out anew
+    spent: Spent
+
+
+Weights = Callable[[Float[np.ndarray, " S"] | None], Float[np.ndarray, " S"]]  # from log densities of the snapshot
+
+
+def update_filters(
+    system: System,
+    latent: Any,
+    live: Live | None,
+    z: Float[np.ndarray, "S d"],
+    snapshot: Snapshot,
+    rng: np.random.Generator,
+    weights: Weights,
+) -> UpdatedFilters:
+    """The filters of particles given one more snapshot.
+
+    Args:
+        system: the model.
+        latent: where the user wants the latent to live.
+        live: history and filters before the snapshot; ``None`` for the first one.
+        z: the values of the particles.
+        snapshot: the data.
+        rng: random numbers.
+        weights: from the log increment of each particle to the weights; from ``None`` to those before the snapshot.
+    """
+    if system.model.likelihood.pointwise:
+        return _updated(system, latent, live, z, snapshot, None)
+    white = rng.standard_normal((ANTITHETIC_PAIRS, len(snapshot.x)))
+    centre = central(z, weights(None))
+    surrogate, seconds = surrogate_seen_by(system, latent, live, z, centre, snapshot, white)
+    found = _updated(system, latent, live, z, snapshot, surrogate)
+    increment = found.increments[:, -1]
+    if np.isfinite(increment).any():
+        again = central(z, weights(increment))
+        if again != centre:
+            surrogate, more = surrogate_seen_by(system, latent, live, z, again, snapshot, white)
+            found = _updated(system, latent, live, z, snapshot, surrogate)
+            seconds += more
+    return found._replace(spent=found.spent + Spent(0, seconds))
+
+
+def central(z: Float[np.ndarray, "S d"], weights: Float[np.ndarray, " S"]) -> int:
+    """The particle nearest to the mean of the particles, in its standard deviations."""
+    mean = weights @ z
+    scale = np.sqrt(weights @ (z - mean) ** 2) + 1e-12
+    distance = (((z - mean) / scale) ** 2).sum(axis=1)
+    return int(np.argmin(np.where(weights > 0, distance, np.inf)))
+
+
+def surrogate_seen_by(
+    system: System,
+    latent: Any,
+    live: Live | None,
+    z: Float[np.ndarray, "S d"],
+    particle: int,
+    snapshot: Snapshot,
+    white: Float[np.ndarray, "K N"],
+) -> tuple[SnapshotSurrogate, float]:
+    """The surrogate of a snapshot as one particle's filter predicts it, and the seconds that compilation took."""
+    data = solver_data(snapshot)
+    if live is None:
+        layout, filter = first_filter(system, latent, snapshot.x)
+        where = _where(system, layout, snapshot, 0.0)
+        run, seconds = compiled(_line_at_start, filter, where, data, z[particle], white)
+    else:
+        history = live.history
+        where = _where(system, history.layout, snapshot, snapshot.t - history.snapshots[-1].t)
+        run, seconds = compiled(_line, history.filter, where, data, *filter_of(live.filters, particle), white)
+    return SnapshotSurrogate(jax.tree.map(np.asarray, run())), seconds
+
+
+class Ratios(NamedTuple):
+    """Draws of each particle's level at the data of the last snapshot, and the ratio of likelihood to surrogate."""
+
+    log_ratio: Float[np.ndarray, "S K"]
+    drawn: Float[np.ndarray, "S K q+N"]  # coefficients of the mean, and the level
+
+    def log_mean(self) -> Float[np.ndarray, " S"]:
+        """What corrects the log evidence of each particle."""
+        return np.asarray(logsumexp(self.log_ratio, axis=1)) - np.log(self.log_ratio.shape[1])
+
+    def correction(self, particles: Particles) -> QuadraticFit:
+        """Their log means as a quadratic of the parameters.
+
+        A few draws of a particle far from where the surrogate was found say little: what is far from the others is
+        brought nearer, and the noise that remains flattens the quadratic, which bends by about
+        ``CORRECTION_CURVATURE`` over the particles.
+        """
+        values, weights = self.log_mean(), particles.weights()
+        middle = _weighted_median(values, weights)
+        spread = 1.48 * _weighted_median(np.abs(values - middle), weights) + 1e-9
+        near = np.clip(values, middle - 3 * spread, middle + 3 * spread)
+        return QuadraticFit.fitted(
+            particles.z, near, weights, ridge=spread**2 / particles.ess() / CORRECTION_CURVATURE**2 + 1e-6
+        )
+
+    def ess_fraction(self) -> Float[np.ndarray, " S"]:
+        """The share of its draws that is effective, for each particle."""
+        logs = self.log_ratio - logsumexp(self.log_ratio, axis=1, keepdims=True)
+        return 1 / np.exp(2 * logs).sum(axis=1) / logs.shape[1]
+
+    def draws(self, rng: np.random.Generator, particle: Int[np.ndarray, " draws"]) -> Float[np.ndarray, "draws q+N"]:
+        """One draw for each of given particles, in proportion to the ratio."""
+        share = np.exp(self.log_ratio - logsumexp(self.log_ratio, axis=1, keepdims=True)).cumsum(axis=1)
+        slot = (share[particle] < rng.random((len(particle), 1))).sum(axis=1)
+        return self.drawn[particle, np.minimum(slot, share.shape[1] - 1)]
+
+
+def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
+    order = np.argsort(values)
+    return float(values[order][np.searchsorted(np.cumsum(weights[order]), 0.5 * weights.sum())])
+
+
+def ratios_of(history: Timeline, filters: Filters, rng: np.random.Generator) -> tuple[Ratios, float]:
+    """Of all particles, and the seconds that compilation took."""
+    snapshot, surrogate = history.snapshots[-1], history.surrogates[-1]
+    assert surrogate is not None
+    where = _where(history.system, history.layout, snapshot, 0.0)
+    size = len(history.system.in_state) + len(snapshot.x)
+    count, runs = particle_count(filters), []
+    white = rng.standard_normal((count, RATIO_DRAWS, size))
+    for group, (low, high) in zip(filters.groups, itertools.pairwise(group_bounds(filters))):
+        mirrored = np.concatenate([white[low:high], -white[low:high]], axis=1)
+        runs.append(compiled(_ratios, history.filter, where, solver_data(snapshot), surrogate.line, *group, mirrored))
+    found = in_threads([run for run, _ in runs])
+    logs, drawn = (gathered(np.concatenate([np.asarray(part[i]) for part in found]), count) for i in (0, 1))
+    return Ratios(np.where(np.isnan(logs), -np.inf, logs), drawn), sum(seconds for _, seconds in runs)
+
+
+def solver_data(snapshot: Snapshot) -> SolverData:
+    """The data of a snapshot, flat."""
+    filled, missing = fill_missing(snapshot.y)
+    return SolverData(jnp.asarray(filled.reshape(-1)), jnp.asarray(~missing.reshape(-1)), snapshot.context)
+
+
+def _updated(
+    system: System,
+    latent: Any,
+    live: Live | None,
+    z: np.ndarray,
+    snapshot: Snapshot,
+    surrogate: SnapshotSurrogate | None,
+) -> UpdatedFilters:
+    if live is None:
+        history = begin(system, latent, snapshot, surrogate)
+        check_memory(history, len(z))
+        return UpdatedFilters(history, *run_filters(history, z, 1))
+    history = live.history.with_snapshot(snapshot, surrogate)
+    if history.segments[-1].first == len(history.snapshots) - 1:
+        check_memory(history, len(z))
+    if history.rebuilt:
+        return UpdatedFilters(history, *run_filters(history, z, len(history.snapshots)))
+    filters, increment, spent = advanced(history, live.filters)
+    return UpdatedFilters(history, filters, increment[:, None], spent)
+
+
+def _where(system: System, layout: SiteLayout, snapshot: Snapshot, dt: float) -> Where:
+    places = places_of(layout, snapshot.x) if all_known(layout, snapshot.x) else None
+    columns = system.columns(snapshot.t, snapshot.x, snapshot.context)
+    return Where(snapshot.x, places, columns, np.asarray(dt, float))
+
+
+def _line_at_start(filter: Filter, where: Where, data: SolverData, z, white) -> Linearisation:
+    environment = filter.environment(z)
+    return _line(filter, where, data, environment, filter.start(environment), white)
+
+
+def _line(filter: Filter, where: Where, data: SolverData, environment, state, white) -> Linearisation:
+    gaussian, parameters = filter.level(environment, state, where), environment.parameters
+    q = gaussian.mean.shape[0] - white.shape[1]
+    likelihood = filter.system.model.likelihood
+    return linearise(likelihood, data, parameters, gaussian.mean[q:], gaussian.covariance[q:, q:], white)
+
+
+def _ratios(filter: Filter, where: Where, data: SolverData, line: Linearisation, environments, states, white):
+    likelihood = filter.system.model.likelihood
+
+    def one(inputs):
+        environment, state, white = inputs
+        gaussian, parameters = filter.level(environment, state, where), environment.parameters
+        drawn = gaussian.mean[None, :] + white @ gaussian.root().T
+        q = gaussian.mean.shape[0] - where.columns.shape[0]
+
+        def log_ratio(level):
+            surrogate = line.log_density(likelihood, *data, parameters, level)
+            return log_likelihood(likelihood, data, parameters, level) - surrogate
+
+        return jax.vmap(log_ratio)(drawn[:, q:]), drawn
+
+    return jax.lax.map(one, (environments, states, white))

@@ -1,0 +1,216 @@
+"""The sequential sampler: an exact initial sample, then one step per snapshot at a cost that does not grow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Key
+
+from seqgp.base.errors import DataError, SamplerError
+from seqgp.base.info import ChainInfo
+from seqgp.base.snapshot import Snapshot
+from seqgp.base.validation import positive
+from seqgp.fields.choice import choose_latent
+from seqgp.fields.protocol import Latent, LatentChoice
+from seqgp.fields.sites import Observe, Window
+from seqgp.linalg.types import Array, ArrayLike
+from seqgp.mcmc import prepare
+from seqgp.mcmc.carried import WindowPrior
+from seqgp.mcmc.chains import Recipe
+from seqgp.mcmc.plan import Plan, budget_of, plan_of
+from seqgp.mcmc.problem import Problem
+from seqgp.mcmc.sample import Sampled, info_of, merge, sample, sample_first, tune
+from seqgp.mcmc.updates import Updates
+from seqgp.means.base import covariate_effect
+from seqgp.model import Model
+from seqgp.runtime.engine import compiled
+from seqgp.runtime.progress import Progress
+from seqgp.samplers.sequential.carry import Carry, PaperCarry
+from seqgp.samplers.sequential.choices import choose_carry, choose_updates, recipe_of
+from seqgp.samplers.sequential.state import SequentialState
+from seqgp.samplers.validation import check_snapshot, check_state, check_together, model_digest
+
+
+class SequentialSampler:
+    """Draws from the posterior of latent function and parameters after each snapshot, by MCMC.
+
+    Args:
+        model: the model.
+        draws: how many draws to keep at each time.
+        tau: how many past times the latent of the present is conditioned on. One is enough for ``Matern12`` in time;
+            with a kernel that is smooth in time and Gaussian noise, two lose less of the past (docs/accuracy.md).
+        chains: over how many chains the draws are spread; a divisor of ``draws``.
+        warmup: sweeps per chain that are dropped before the initial sample; a tenth of it (at most 10) before a step.
+        thin: sweeps per draw of the initial sample.
+        latent: how the latent is represented: ``"auto"``, or ``Dense()``, ``Grid()``, ``Knots(…)``.
+        updates: which updates a sweep is made of: ``"auto"`` (informed where the likelihood can be differentiated),
+            ``"informed"``, ``"plain"`` (the paper's), or an object with settings, ``Informed(…)``, ``Plain(…)``.
+        carry: what passes from step to step: ``"joint"``, ``"level"`` or ``"paper"``.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        draws: int = 1000,
+        tau: int = 1,
+        chains: int | None = None,
+        warmup: int | None = None,
+        thin: int | None = None,
+        latent: str | Latent | LatentChoice = "auto",
+        updates: str | Updates = "auto",
+        carry: str | Carry = "joint",
+    ):
+        self._budget = budget_of("SequentialSampler", model, draws, chains, warmup, thin)
+        self._latent = choose_latent(latent)
+        self._updates = choose_updates(updates)
+        self._used: Updates | None = None
+        # A store remembers all that is public here, and compares it when the run goes on.
+        self.model = model
+        self.draws, self.chains, self.warmup, self.thin = self._budget
+        self.tau = positive("tau", tau)
+        self.latent = latent
+        self.updates = self._updates or "auto"
+        self.carry = choose_carry(carry)
+        self.fingerprint = model_digest(model)
+
+    def init(
+        self, key: Key[Array, ""], snapshot: Snapshot, progress: Progress | None = None
+    ) -> tuple[SequentialState, ChainInfo]:
+        """The initial sample: exact draws from the posterior given the first snapshot."""
+        start = time.perf_counter()
+        check_snapshot(self.model, snapshot)
+        check_together(key, snapshot)
+        representation, why = self._latent.begin(self.model, snapshot.x)
+        problem, sites = prepare.initial_problem(self.model, representation, snapshot)
+        recipe = self._recipe(PaperCarry(), problem)
+        sampled = sample_first(key, recipe, problem, self._budget, snapshot.t, progress)
+        windows = np.zeros((sampled.plan.chains * sampled.plan.draws, 0, len(sites.mask)))
+        sampled, draws = _step_draws(self.model, PaperCarry(), sampled, sites.observe, problem, windows)
+        window = prepare.first_window(self.tau, snapshot.t, sites, draws.f[:, -1])
+        state = self._state(snapshot, 1, draws, window, representation)
+        return state, self._info(state, sampled, snapshot, start, why)
+
+    def step(
+        self, key: Key[Array, ""], state: SequentialState, snapshot: Snapshot, progress: Progress | None = None
+    ) -> tuple[SequentialState, ChainInfo]:
+        """Algorithm 2: the draws after a further snapshot, from those of the last."""
+        start = time.perf_counter()
+        check_snapshot(self.model, snapshot)
+        check_step(self.model, self.tau, state, snapshot, self.fingerprint)
+        check_together(key, snapshot, state.z)
+        key_shuffle, key_sample = jax.random.split(key)
+        representation, window, why = self._latent.follow(self.model, state.representation, state.window, snapshot.x)
+        laid_out = representation.step_sites(snapshot.x, window, state.latent.shape[1], self.model.likelihood.pointwise)
+        previous = _shuffled(key_shuffle, state._replace(window=laid_out.window))
+        carried = self.carry.summarise(self.model, previous)
+        problem = prepare.step_problem(self.model, representation, carried, laid_out, snapshot)
+        recipe = self._recipe(self.carry, problem)
+        per_draw = np.asarray(self.carry.window_draws(self.model, previous))
+        if len(per_draw) != self.draws:
+            raise SamplerError(f"step: the state has {len(per_draw)} draws, but the sampler draws = {self.draws}")
+        tuning = tune(recipe, problem, per_draw.mean(axis=0))
+        plan = plan_of(self._budget, tuning.tuned.updates, first=False)
+        windows, z = self._conditioning(previous, per_draw, plan)
+        sampled = sample(key_sample, tuning, problem, plan, z, windows, snapshot.t, progress)
+        kept = merge(np.asarray(windows)[:, plan.warmup :])
+        sampled, draws = _step_draws(self.model, self.carry, sampled, laid_out.sites.observe, problem, kept)
+        times, x, mask = (np.asarray(part)[1:] for part in (problem.times, problem.x, problem.mask))
+        moved = Window(times, x, mask, draws.f[:, 1:])
+        after = self._state(snapshot, state.step + 1, draws, moved, representation)
+        return after, self._info(after, sampled, snapshot, start, why)
+
+    def _recipe(self, carry: WindowPrior, problem: Problem) -> Recipe:
+        """What is compiled in; which updates ``"auto"`` means is found once."""
+        if self._used is None:
+            self._used = recipe_of(self.model, carry, self._updates, problem).updates
+        return Recipe(self.model, carry, self._used)
+
+    def _info(self, state: SequentialState, sampled: Sampled, snapshot: Snapshot, start: float, why: str) -> ChainInfo:
+        settings = {
+            "latent": state.representation.name,
+            "why": why,
+            "updates": sampled.updates,
+            "carry": self.carry.name,
+        }
+        info = info_of(self.model, sampled, np.asarray(state.latent), [snapshot], state.step, start, settings)
+        centre = jnp.asarray(sampled.draws.z.mean(axis=(0, 1)))
+        carried, about_carry = self.carry.report(self.model, state)
+        accuracy, about_latent = state.representation.report(self.model, centre, snapshot.x)
+        return info._replace(
+            extras=info.extras | carried | accuracy, warnings=(*info.warnings, *about_carry, *about_latent)
+        )
+
+    def _conditioning(
+        self, previous: SequentialState, per_draw: np.ndarray, plan: Plan
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What each draw of the chains conditions on, and where they start: warm-up takes the last ones first."""
+        windows = per_draw.reshape(plan.chains, plan.draws, *per_draw.shape[1:])
+        warm = windows[:, np.arange(-plan.warmup, 0) % plan.draws]
+        z = np.asarray(previous.z).reshape(plan.chains, plan.draws, -1)[:, 0]
+        return np.concatenate([warm, windows], axis=1), z
+
+    def _state(
+        self, snapshot: Snapshot, step: int, draws: StepDraws, window: Window, representation: Latent
+    ) -> SequentialState:
+        level = draws.level[:, : len(snapshot.x)]
+        parameters = {name: draws.parameters[name] for name in self.model.inferred}  # in the model's order
+        return SequentialState(snapshot.t, step, level, parameters, draws.z, window, representation, self.fingerprint)
+
+
+class StepDraws(NamedTuple):
+    """The draws of a step as a user and the next step want them."""
+
+    f: Float[ArrayLike, "draws B S"]  # of window and present, zero-mean
+    level: Float[ArrayLike, "draws N"]  # at the data
+    parameters: Mapping[str, ArrayLike]  # in natural units
+    z: Float[ArrayLike, "draws d"]
+
+
+def _step_draws(
+    model: Model, carry: Carry, sampled: Sampled, observe: Observe, problem: Problem, windows: np.ndarray
+) -> tuple[Sampled, StepDraws]:
+    """From the chains' draws, in one compiled call, whose seconds of compilation are added to those of ``sampled``.
+
+    As arrays of NumPy: JAX would compile every slice of them, for each number of data of its own.
+    """
+    sites, z = merge(sampled.draws.sites), merge(sampled.draws.z)
+    run, seconds = compiled(_natural, model, carry, observe, problem.observed[-1].columns, windows, sites, z)
+    return sampled._replace(compile_seconds=sampled.compile_seconds + seconds), jax.tree.map(np.asarray, run())
+
+
+def _natural(
+    model: Model, carry: Carry, observe: Observe, columns: dict, windows: Array, sites: Array, z: Array
+) -> StepDraws:
+    mean = model.means(z)
+    f = carry.slide(windows, sites, mean)
+    level = jax.vmap(observe)(f[:, -1]) + mean[:, None]
+    if columns:
+        level = level + jax.vmap(lambda one: covariate_effect(columns, model.parameters(one)))(z)
+    return StepDraws(f, level, model.natural(z), z)
+
+
+def _shuffled(key: Key[Array, ""], state: SequentialState) -> SequentialState:
+    """The draws in another order, so that the chains of a step condition on draws of all chains of the last."""
+    order = np.asarray(jax.random.permutation(key, state.draws))
+    parameters = {name: np.asarray(values)[order] for name, values in state.parameters.items()}
+    window = state.window._replace(f=np.asarray(state.window.f)[order])
+    return state._replace(z=np.asarray(state.z)[order], parameters=parameters, window=window)
+
+
+def check_step(model: Model, tau: int, state: SequentialState, snapshot: Snapshot, fingerprint: str) -> None:
+    """Raise unless the state is one that this step can follow."""
+    if not isinstance(state, SequentialState):
+        raise SamplerError(f"step: expected the state of a previous step, got {type(state).__name__}")
+    if state.fingerprint != fingerprint:
+        check_state(model, state, "step")
+    if len(state.window.times) != tau:
+        raise SamplerError(f"step: the state carries a window of {len(state.window.times)} times, but tau = {tau}")
+    if not snapshot.t > state.t:
+        raise DataError(f"t = {snapshot.t} is not after the last t = {state.t}")
+    if snapshot.x.shape[1] != state.dimension:
+        raise DataError(f"Snapshot: x has {snapshot.x.shape[1]} columns, but the last one had {state.dimension}")

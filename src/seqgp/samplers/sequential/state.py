@@ -1,0 +1,70 @@
+"""SequentialState: draws of the posterior, and what the next step needs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, PyTree
+
+from seqgp.base.snapshot import Snapshot
+from seqgp.fields.protocol import Latent
+from seqgp.fields.sites import Window
+from seqgp.linalg.types import ArrayLike
+from seqgp.model import Model
+from seqgp.samplers.sequential.conditioning import Conditioning, conditioning_of
+
+
+class SequentialState(NamedTuple):
+    """Draws of the posterior after a snapshot, and what the next step needs of them."""
+
+    t: float  # the time of the snapshot
+    step: int  # its number, from 1
+    latent: Float[ArrayLike, "draws N"]  # f_t + mean at the inputs of the snapshot: what the likelihood sees
+    parameters: Mapping[str, ArrayLike]  # the inferred ones in natural units, (draws,) or (draws, entries)
+    z: Float[ArrayLike, "draws d"]  # the same as standard-form Gaussians
+    window: Window  # the last tau times, this one included, with the zero-mean latent there
+    representation: Latent  # how the latent is represented
+    fingerprint: str  # of the model
+
+    @property
+    def draws(self) -> int:
+        """The number of draws."""
+        return self.z.shape[0]
+
+    @property
+    def dimension(self) -> int:
+        """The number of columns of the inputs."""
+        return self.window.x.shape[2]
+
+    def thinned(self, draws: int) -> SequentialState:
+        """A state of fewer draws, evenly spread over those there are."""
+        if self.draws <= draws:
+            return self
+        chosen = np.linspace(0, self.draws - 1, draws).round().astype(int)
+        return self._replace(
+            latent=np.asarray(self.latent)[chosen],
+            parameters={name: np.asarray(values)[chosen] for name, values in self.parameters.items()},
+            z=np.asarray(self.z)[chosen],
+            window=self.window._replace(f=np.asarray(self.window.f)[chosen]),
+        )
+
+    def predictive(self, model: Model, x: Float[np.ndarray, "n D"], t: float, context: PyTree = None) -> Conditioning:
+        """The level at new inputs, now or later, given the window of each draw."""
+        return conditioning_of(self, model, x, t, context)
+
+    def ready(self, model: Model) -> SequentialState:
+        """As it is."""
+        return self
+
+    def packed(self) -> SequentialState:
+        """All of it is kept on disk."""
+        return self
+
+    def beside_data(self) -> None:
+        """Nothing: a step needs the state before it alone."""
+
+    def unpacked(self, kept: Callable[[int], Sequence[tuple[Snapshot, PyTree]]]) -> SequentialState:
+        """The state as it was kept."""
+        return self

@@ -1,0 +1,289 @@
+"""The Kalman filter of a field at sites that stay: any data, any pattern of what is missing.
+
+The state stacks, for each component ``a`` of the time kernels' states, the field ``s_a`` at the ``M`` sites; after it
+come the coefficients of the mean. Its covariance is kept whole.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float
+
+from seqgp.fields.sites import round_size
+from seqgp.kernels.base import Parameters
+from seqgp.linalg.factor import inverse_root, solve_lower
+from seqgp.linalg.types import Array, ArrayLike
+from seqgp.statespace.model import System
+from seqgp.statespace.observation import LevelGaussian, Observation, Places, Where, padded
+from seqgp.statespace.transition import moved, moved_covariance
+from seqgp.statespace.update import Update, approximate_update, gaussian_update
+
+SMALL = 64  # components up to which the states of all particles are filtered at once
+
+
+class DenseState(NamedTuple):
+    """The state given the data so far: a Gaussian."""
+
+    mean: Float[Array, " n"]
+    covariance: Float[Array, "n n"]
+
+
+class DenseEnvironment(NamedTuple):
+    """What one value of the parameters decides."""
+
+    parameters: Parameters
+    space: tuple[Float[Array, "M M"], ...]  # scale² K_space of each term at the sites
+    basis: Float[Array, "K M"] | None = None  # from the sites to the points that data are interpolated from
+
+
+class DenseFilter(eqx.Module):
+    """The filter on sites ``x``; where ``mask`` is false there is only padding, independent of everything."""
+
+    system: System
+    x: Float[ArrayLike, "M D"]
+    mask: Bool[ArrayLike, " M"]
+
+    @property
+    def name(self) -> str:
+        """In a word, for people."""
+        return "dense"
+
+    @property
+    def sites(self) -> int:
+        """The number of sites."""
+        return self.x.shape[0]
+
+    @property
+    def fields(self) -> int:
+        """The length of the state without coefficients of the mean."""
+        return self.system.order * self.sites
+
+    def takes(self, sites: int, complete: bool) -> bool:
+        """Whether it has so many sites: data may be missing."""
+        return sites <= int(np.sum(self.mask))
+
+    def sized(self, observation: Observation) -> Observation:
+        """Padded to the number of sites; data that a surrogate stands for are as many as they are."""
+        return observation if observation.line is not None else padded(observation, max(len(observation.y), self.sites))
+
+    def padded_size(self, n: int) -> int:
+        """One of a few sizes."""
+        return round_size(n)
+
+    def together(self, where: Where | None = None) -> bool:
+        """Whether state and points asked about are few."""
+        return self.fields + (0 if where is None else len(where.columns)) <= SMALL
+
+    def environment(self, z: Float[Array, " d"]) -> DenseEnvironment:
+        """Once for each value of the parameters."""
+        return self.environment_at(self.system.parameters(z))
+
+    def environment_at(self, parameters: Parameters) -> DenseEnvironment:
+        """The same from the parameters themselves."""
+        x, both = jnp.asarray(self.x), jnp.asarray(self.mask)[:, None] & jnp.asarray(self.mask)[None, :]
+        space = self.system.space(parameters, self.system.distances(x, x))
+        return DenseEnvironment(parameters, tuple(jnp.where(both, k, jnp.eye(self.sites)) for k in space))
+
+    def start(self, environment: DenseEnvironment) -> DenseState:
+        """The state before any data: stationary, its coefficients standard normal times their prior sd."""
+        blocks = [
+            jnp.kron(stationary, space)
+            for stationary, space in zip(self.system.stationary(environment.parameters), environment.space)
+        ]
+        scales = self.system.coefficient_scales()
+        covariance = jax.scipy.linalg.block_diag(*blocks, jnp.diag(scales**2))
+        return DenseState(jnp.zeros(covariance.shape[0]), covariance)
+
+    def predict(self, environment: DenseEnvironment, state: DenseState, dt: Float[ArrayLike, ""]) -> DenseState:
+        """The state a time ``dt`` later."""
+        transition = self.system.transition(environment.parameters, dt)
+        mean = moved(transition.move, state.mean[:, None], self.sites)[:, 0]
+        return DenseState(mean, moved_covariance(transition, environment.space, state.covariance))
+
+    def absorb(
+        self, environment: DenseEnvironment, state: DenseState, observation: Observation
+    ) -> tuple[DenseState, Float[Array, ""]]:
+        """The state given one more snapshot, and the log density of its data given those before."""
+        cross, update = self._updated(environment, state, observation)
+        # LAPACK leaves the solution by columns. The barrier has it taken as its transpose by rows, whose product with
+        # itself is twice as fast as the one that the compiler would choose.
+        half = jax.lax.optimization_barrier(solve_lower(update.root, update.scale[:, None] * cross.T).T)
+        mean, covariance = state.mean + cross @ update.slope, state.covariance - half @ half.T
+        if update.growth is not None:
+            more = cross @ update.growth
+            covariance = covariance + more @ more.T
+        return DenseState(mean, covariance), update.log_evidence
+
+    def faults(self, environment: DenseEnvironment, state: DenseState, observation: Observation) -> Array | None:
+        """What is wrong with each datum of a snapshot, as an index of :data:`seqgp.statespace.snapshot_ep.FAULTS`."""
+        return self._updated(environment, state, observation)[1].fault
+
+    def _updated(
+        self, environment: DenseEnvironment, state: DenseState, observation: Observation
+    ) -> tuple[Float[Array, "n N"], Update]:
+        """The covariance of the state with the level at the data, and what those do to the level."""
+        parameters, likelihood = environment.parameters, self.system.model.likelihood
+        seen, context, line = observation.seen, observation.context, observation.line
+        places = observation.places.through(environment.basis)
+        offset = self.system.offset(parameters, observation.columns)
+        slope = None
+        if line is not None:
+            slope, shift = line.slope_and_shift(likelihood, context, parameters)
+            offset = slope @ offset + shift
+
+        def by_data(rows):  # each row, a state, as the data see it
+            level = self._seen_by(parameters, rows, places, observation.design)
+            return level if slope is None else level @ slope.T
+
+        cross = jnp.where(seen[None, :], by_data(state.covariance), 0.0)
+        level = by_data(state.mean[None, :])[0] + offset
+        spread = self._seen_by_columns(parameters, cross, places, observation.design)
+        spread = jnp.where(seen[:, None], spread if slope is None else slope @ spread, 0.0)
+        if line is not None:
+            return cross, gaussian_update(line.variance(likelihood, context, parameters), observation, level, spread)
+        if likelihood.conjugate:
+            return cross, gaussian_update(likelihood.noise(context, parameters) ** 2, observation, level, spread)
+        return cross, approximate_update(likelihood, parameters, observation, level, spread)
+
+    def as_dense(
+        self, environment: DenseEnvironment, state: DenseState
+    ) -> tuple[DenseFilter, DenseEnvironment, DenseState]:
+        """As it is."""
+        return self, environment, state
+
+    def level(self, environment: DenseEnvironment, state: DenseState, where: Where) -> LevelGaussian:
+        """Coefficients of the mean, and the level at inputs, from the last snapshot on."""
+        state = self.predict(environment, state, where.dt)
+        design = self.system.design(where.columns)
+        offset = self.system.offset(environment.parameters, where.columns)
+        if where.places is None:
+            return self.at_inputs(environment, state, where.x, design, offset)
+        return self.at_places(environment, state, where.places, design, offset)
+
+    def draw_levels(self, environment: DenseEnvironment, state: DenseState, where: Where, real, white) -> Array:
+        """Draws of both, from standard normal numbers; where they are not ``real`` but padding, any numbers."""
+        return self.level(environment, state, where).draws(real, white)
+
+    def normals(self, where: Where) -> int:
+        """One for each point that is asked about."""
+        return len(where.columns)
+
+    def draw_levels_given(
+        self, environment: DenseEnvironment, state: DenseState, where: Where, coefficients, white
+    ) -> Array:
+        """Draws of the level, given the coefficients of the mean."""
+        return self.level(environment, state, where).draws_given(coefficients, white)
+
+    def at_places(
+        self,
+        environment: DenseEnvironment,
+        state: DenseState,
+        places: Places,
+        design: Float[ArrayLike, "N q"],
+        offset: Float[ArrayLike, " N"],
+    ) -> LevelGaussian:
+        """Coefficients of the mean, and the level at places among the sites."""
+        h, places = self.system.observe(environment.parameters), places.through(environment.basis)
+        rows = self._with_level(h, state.covariance, places, design)
+        covariance = self._with_level(h, rows.T, places, design)
+        mean = self._with_level(h, state.mean[None, :], places, design)[0]
+        return LevelGaussian(mean.at[design.shape[1] :].add(offset), covariance).symmetric()
+
+    def _seen_by(self, parameters: Parameters, rows, places: Places, design) -> Float[Array, "k N"]:
+        """Each row, a state, as the data see it: ``h's`` at their places, and their columns of the mean."""
+        h = self.system.observe(parameters)
+        return places.of(self._latent(h, rows)) + rows[:, self.fields :] @ design.T
+
+    def _seen_by_columns(self, parameters: Parameters, columns, places: Places, design) -> Float[Array, "N k"]:
+        """The same of each column, a state: rows lie together in memory, so that nothing is transposed."""
+        h, m = self.system.observe(parameters), self.sites
+        latent = _weighted(h, [columns[a * m : (a + 1) * m] for a in range(self.system.order)])
+        return places.of_rows(latent) + design @ columns[self.fields :]
+
+    def _latent(self, h: Float[Array, " p"], rows: Float[Array, "k n"]) -> Float[Array, "k M"]:
+        """``h's`` at the sites."""
+        m = self.sites
+        return _weighted(h, [rows[:, a * m : (a + 1) * m] for a in range(self.system.order)])
+
+    def _with_level(self, h, rows, places: Places, design) -> Float[Array, "k q+N"]:
+        coefficients = rows[:, self.fields :]
+        return jnp.concatenate([coefficients, places.of(self._latent(h, rows)) + coefficients @ design.T], axis=1)
+
+    def moved_rows(self, environment: DenseEnvironment, rows: Float[Array, "n k"], dt: Float[ArrayLike, ""]) -> Array:
+        """Each column, a state, as it moves in a time ``dt`` without noise."""
+        return moved(self.system.transition(environment.parameters, dt).move, rows, self.sites)
+
+    def shown(self, environment: DenseEnvironment, states: Float[Array, "k n"]) -> Float[Array, "k M+q"]:
+        """The latent at the points that data see (sites, or knots), and the coefficients of the mean."""
+        latent = self._latent(self.system.observe(environment.parameters), states)
+        at_points = latent if environment.basis is None else latent @ environment.basis.T
+        return jnp.concatenate([at_points, states[:, self.fields :]], axis=1)
+
+    def extended(
+        self, after: DenseFilter, environment: DenseEnvironment, state: DenseState
+    ) -> tuple[DenseEnvironment, DenseState]:
+        """The state on the sites of another filter, of which these are the first, for any kernel.
+
+        Given the field at the old sites, that at new ones is ``C s`` with ``C = K(new, old) K(old)⁻¹``, and an
+        independent part that no data have seen. Directions in which ``K(old)`` is singular up to rounding, with
+        eigenvalues ``< δ λ_max`` (:data:`seqgp.linalg.factor.SINGULAR`), take no part: variances stay exact, and a
+        covariance ``k(new, old)`` changes by at most ``√(δ λ_max k(new, new))``, that is ``√(δ M)`` of the variance.
+        """
+        parameters, old, new = environment.parameters, self.sites, after.sites
+        known = jnp.pad(jnp.asarray(self.mask), (0, new - old))
+        joined = jnp.asarray(after.mask) & ~known
+        fresh = after.environment_at(parameters)
+        maps, parts, start, blocks = [], [], 0, []
+        for term, (space, stationary) in enumerate(zip(fresh.space, self.system.stationary(parameters))):
+            cross = jnp.where(joined[:, None] & jnp.asarray(self.mask)[None, :], space[:, :old], 0.0)
+            whiten = inverse_root(environment.space[term])
+            half = whiten @ cross.T
+            weights = half.T @ whiten
+            maps.append(jnp.where(known[:, None], jnp.eye(new, old), weights))
+            left = jnp.where(joined[:, None] & joined[None, :], space - half.T @ half, 0.0)
+            padding = jnp.diag(jnp.where(known | joined, 0.0, 1.0))
+            parts.append(jnp.kron(stationary, left + padding))
+            order = stationary.shape[0]
+            blocks.append((start, order))
+            start += order
+
+        def moved(rows):  # (n, k): the sites of each field, term by term
+            fields = rows[: self.fields].reshape(self.system.order, old, -1)
+            pieces = [jnp.einsum("ij,ajk->aik", m, fields[s : s + o]) for m, (s, o) in zip(maps, blocks)]
+            return jnp.concatenate([jnp.concatenate(pieces).reshape(after.fields, -1), rows[self.fields :]])
+
+        covariance = moved(moved(state.covariance).T)
+        independent = jax.scipy.linalg.block_diag(*parts)
+        covariance = covariance.at[: after.fields, : after.fields].add(independent)
+        return fresh, DenseState(moved(state.mean[:, None])[:, 0], covariance)
+
+    def at_inputs(
+        self,
+        environment: DenseEnvironment,
+        state: DenseState,
+        x: Float[ArrayLike, "N D"],
+        design: Float[ArrayLike, "N q"],
+        offset: Float[ArrayLike, " N"],
+    ) -> LevelGaussian:
+        """Coefficients of the mean, and the level anywhere in space: the state at the sites is sufficient for it."""
+        whole = DenseFilter(
+            self.system,
+            jnp.concatenate([jnp.asarray(self.x), x]),
+            jnp.concatenate([jnp.asarray(self.mask), jnp.ones(x.shape[0], bool)]),
+        )
+        fresh, extended = self.extended(whole, environment, state)
+        index = self.sites + jnp.arange(x.shape[0])
+        return whole.at_places(fresh, extended, Places(index=index), design, offset)
+
+
+def _weighted(weights: Float[Array, " p"], parts: list[Array]) -> Array:
+    """The weighted sum of a few parts, in one pass over them."""
+    total = weights[0] * parts[0]
+    for weight, part in zip(weights[1:], parts[1:], strict=True):
+        total = total + weight * part
+    return total

@@ -1,0 +1,279 @@
+"""The Kalman filter for complete data on sites that stay, one term and one noise level: ``M`` filters of small order.
+
+In the coordinates of the eigenvectors of ``K_space`` the field falls into independent scalar processes, and so do
+complete data. On a product grid the eigenvectors are a Kronecker product. Coefficients of the mean tie the processes
+together: they are kept apart, as responses of the filter to their columns (de Jong 1991).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from seqgp.kernels.base import Parameters, within
+from seqgp.linalg.factor import cholesky, eigenvectors, solve_lower
+from seqgp.linalg.types import Array, ArrayLike
+from seqgp.statespace.dense import DenseEnvironment, DenseFilter, DenseState
+from seqgp.statespace.model import System
+from seqgp.statespace.observation import LevelGaussian, Observation, Places, Where
+
+
+class RotatedState(NamedTuple):
+    """``M`` small Gaussians, and what the data say about the coefficients of the mean."""
+
+    mean: Float[Array, "p M"]
+    covariance: Float[Array, "p p M"]
+    response: Float[Array, "q p M"]  # the mean of the state that a unit of each coefficient explains
+    precision: Float[Array, "q q"]  # of the coefficients, the data's part
+    information: Float[Array, " q"]
+
+
+class RotatedEnvironment(NamedTuple):
+    """What one value of the parameters decides."""
+
+    parameters: Parameters
+    vectors: tuple[Float[Array, "m m"], ...]  # eigenvectors of K_space, one matrix per axis of a product grid
+    values: Float[Array, " M"]  # eigenvalues, times scale²
+
+
+class RotatedFilter(eqx.Module):
+    """The filter on sites ``x``, in the order of a product grid where ``axes`` are given."""
+
+    system: System
+    x: Float[ArrayLike, "M D"]
+    axes: tuple[Float[ArrayLike, " m"], ...] | None
+
+    @property
+    def name(self) -> str:
+        """In a word, for people."""
+        return "rotated"
+
+    @property
+    def sites(self) -> int:
+        """The number of sites."""
+        return self.x.shape[0]
+
+    def takes(self, sites: int, complete: bool) -> bool:
+        """Whether the sites stay, and all are seen."""
+        return complete and sites == self.sites
+
+    def sized(self, observation: Observation) -> Observation:
+        """In the order of the sites."""
+        order = np.argsort(np.asarray(observation.places.index))
+        return observation._replace(
+            places=Places(index=np.arange(len(order))),
+            y=observation.y[order],
+            design=observation.design[order],
+            columns=observation.columns[order],
+        )
+
+    def padded_size(self, n: int) -> int:
+        """As many as there are: complete data have one size."""
+        return n
+
+    def together(self, where: Where | None = None) -> bool:
+        """Always at the sites; elsewhere covariances are written out."""
+        return where is None or where.at_sites or self._dense.together(where)
+
+    @property
+    def _dense(self) -> DenseFilter:
+        return DenseFilter(self.system, self.x, np.ones(self.sites, bool))
+
+    def environment(self, z: Float[Array, " d"]) -> RotatedEnvironment:
+        """Once for each value of the parameters: eigenvectors of the space kernel."""
+        parameters = self.system.parameters(z)
+        pairs = [eigenvectors(matrix) for matrix in self._factors(parameters)]
+        values = functools.reduce(jnp.kron, [jnp.maximum(value, 0.0) for value, _ in pairs])
+        return RotatedEnvironment(parameters, tuple(vectors for _, vectors in pairs), parameters["scale"] ** 2 * values)
+
+    def start(self, environment: RotatedEnvironment) -> RotatedState:
+        """The state before any data."""
+        (stationary,) = self.system.stationary(environment.parameters)
+        p, q, m = self.system.order, len(self.system.in_state), self.sites
+        return RotatedState(
+            jnp.zeros((p, m)),
+            stationary[:, :, None] * environment.values[None, None, :],
+            jnp.zeros((q, p, m)),
+            jnp.zeros((q, q)),
+            jnp.zeros(q),
+        )
+
+    def predict(self, environment: RotatedEnvironment, state: RotatedState, dt: Float[ArrayLike, ""]) -> RotatedState:
+        """The state a time ``dt`` later."""
+        transition = self.system.transition(environment.parameters, dt)
+        move, (noise,) = transition.move, transition.noise
+        return state._replace(
+            mean=move @ state.mean,
+            covariance=jnp.einsum("ab,bcm,dc->adm", move, state.covariance, move)
+            + noise[:, :, None] * environment.values[None, None, :],
+            response=jnp.einsum("ab,qbm->qam", move, state.response),
+        )
+
+    def absorb(
+        self, environment: RotatedEnvironment, state: RotatedState, observation: Observation
+    ) -> tuple[RotatedState, Float[Array, ""]]:
+        """The state given one more complete snapshot, and the log density of its data given those before."""
+        parameters = environment.parameters
+        h = self.system.observe(parameters)
+        offset = self.system.offset(parameters, observation.columns)
+        data = self.rotate(environment, observation.y - offset)
+        columns = self.rotate(environment, observation.design).T  # (q, M)
+        covariance = jnp.einsum("abm,b->am", state.covariance, h)
+        variance = h @ covariance + self.system.model.likelihood.noise(observation.context, parameters) ** 2
+        gain = covariance / variance[None, :]
+        surprise = data - h @ state.mean
+        unexplained = columns - jnp.einsum("a,qam->qm", h, state.response)
+        after = RotatedState(
+            state.mean + gain * surprise[None, :],
+            state.covariance - gain[:, None, :] * covariance[None, :, :],
+            state.response + gain[None, :, :] * unexplained[:, None, :],
+            state.precision + (unexplained / variance[None, :]) @ unexplained.T,
+            state.information + (unexplained / variance[None, :]) @ surprise,
+        )
+        alone = -0.5 * jnp.sum(surprise**2 / variance + jnp.log(2 * jnp.pi * variance))
+        return after, alone + self._explained(after) - self._explained(state)
+
+    def rotate(self, environment: RotatedEnvironment, values: Float[ArrayLike, " M *k"]) -> Float[Array, " M *k"]:
+        """``U' values``."""
+        return self._along_axes([vectors.T for vectors in environment.vectors], values)
+
+    def rotate_back(self, environment: RotatedEnvironment, values: Float[Array, " M *k"]) -> Float[Array, " M *k"]:
+        """``U values``."""
+        return self._along_axes(environment.vectors, values)
+
+    def coefficients(self, state: RotatedState) -> tuple[Float[Array, " q"], Float[Array, "q q"]]:
+        """Mean of the coefficients of the mean (less their prior mean), and the Cholesky factor of their precision."""
+        root = cholesky(state.precision + jnp.diag(self.system.coefficient_scales() ** -2.0))
+        return solve_lower(root, solve_lower(root, state.information), transpose=True), root
+
+    def draw(
+        self, environment: RotatedEnvironment, state: RotatedState, white: Float[Array, " q+M"]
+    ) -> tuple[Float[Array, " q"], Float[Array, " M"]]:
+        """Coefficients, and the latent without mean at the sites, from standard normal numbers."""
+        q = len(self.system.in_state)
+        coefficients = jnp.zeros(q)
+        if q:
+            mean, root = self.coefficients(state)
+            coefficients = mean + solve_lower(root, white[:q], transpose=True)
+        return coefficients, self.draw_given(environment, state, coefficients, white[q:])
+
+    def draw_given(
+        self,
+        environment: RotatedEnvironment,
+        state: RotatedState,
+        coefficients: Float[Array, " q"],
+        white: Float[Array, " M"],
+    ) -> Float[Array, " M"]:
+        """The latent without mean at the sites, given the coefficients of the mean."""
+        h = self.system.observe(environment.parameters)
+        centre = h @ (state.mean - jnp.einsum("q,qpm->pm", coefficients, state.response))
+        sd = jnp.sqrt(jnp.maximum(jnp.einsum("a,abm,b->m", h, state.covariance, h), 0.0))
+        return self.rotate_back(environment, centre + sd * white)
+
+    def level(self, environment: RotatedEnvironment, state: RotatedState, where: Where) -> LevelGaussian:
+        """Coefficients of the mean, and the level at inputs, from the last snapshot on."""
+        dense, dense_environment, dense_state = self.as_dense(environment, state)
+        return dense.level(dense_environment, dense_state, where)
+
+    def draw_levels(self, environment: RotatedEnvironment, state: RotatedState, where: Where, real, white) -> Array:
+        """Draws of coefficients and level at the last snapshot's inputs, which are all sites, mode by mode."""
+        design = self.system.design(where.columns)
+        offset = self.system.offset(environment.parameters, where.columns)
+        index = where.places.index  # type: ignore[union-attr]
+
+        def draw(white):
+            coefficients, latent = self.draw(environment, state, white)
+            return jnp.concatenate([coefficients, latent[index] + design @ coefficients + offset])
+
+        return jax.vmap(draw)(white)
+
+    def normals(self, where: Where) -> int:
+        """One for each mode where sites are asked about, however few of them: every mode is seen at every site."""
+        return self.sites if where.at_sites else len(where.columns)
+
+    def draw_levels_given(
+        self, environment: RotatedEnvironment, state: RotatedState, where: Where, coefficients, white
+    ) -> Array:
+        """Draws of the level, given the coefficients of the mean: mode by mode, then at some of the sites."""
+        if not where.at_sites:
+            return self.level(environment, state, where).draws_given(coefficients, white)
+        state = self.predict(environment, state, where.dt)
+        design = self.system.design(where.columns)
+        offset = self.system.offset(environment.parameters, where.columns)
+        index = where.places.index  # type: ignore[union-attr]
+
+        def draw(known, white):
+            return self.draw_given(environment, state, known, white)[index] + design @ known + offset
+
+        return jax.vmap(draw)(coefficients, white)
+
+    def as_dense(
+        self, environment: RotatedEnvironment, state: RotatedState
+    ) -> tuple[DenseFilter, DenseEnvironment, DenseState]:
+        """The same with the covariance of the state written out."""
+        dense = self._dense
+        return dense, *self.to_dense(dense, environment, state)
+
+    def to_dense(
+        self, dense: DenseFilter, environment: RotatedEnvironment, state: RotatedState
+    ) -> tuple[DenseEnvironment, DenseState]:
+        """The same as a state of the dense filter on the same sites (and, after them, others that are only padding)."""
+        p, q, m, whole = self.system.order, len(self.system.in_state), self.sites, dense.sites
+
+        def back(rows):  # (..., M) in rotated coordinates to sites, padded
+            flat = self.rotate_back(environment, rows.reshape(-1, m).T).T
+            return jnp.pad(flat, ((0, 0), (0, whole - m))).reshape(*rows.shape[:-1], whole)
+
+        vectors = back(jnp.eye(m))  # (M modes, whole)
+        covariance = jnp.einsum("im,abm,jm->aibj", vectors.T, state.covariance, vectors.T)
+        (stationary,) = self.system.stationary(environment.parameters)
+        padding = jnp.diag(jnp.where(jnp.arange(whole) < m, 0.0, 1.0))
+        covariance = covariance + stationary[:, None, :, None] * padding[None, :, None, :]
+        covariance = covariance.reshape(p * whole, p * whole)
+        mean = back(state.mean).reshape(-1)
+        if q:
+            centre, root = self.coefficients(state)
+            inverse = solve_lower(root, jnp.eye(q))
+            spread = inverse.T @ inverse
+            response = back(state.response).reshape(q, -1)
+            mean = jnp.concatenate([mean - centre @ response, centre])
+            cross = -spread @ response
+            covariance = jnp.block([[covariance - response.T @ cross, cross.T], [cross, spread]])
+        return dense.environment_at(environment.parameters), DenseState(mean, covariance)
+
+    def _explained(self, state: RotatedState) -> Float[Array, ""]:
+        """What integrating the coefficients out adds to the log evidence."""
+        if not len(self.system.in_state):
+            return jnp.zeros(())
+        _, root = self.coefficients(state)
+        white = solve_lower(root, state.information)
+        scales = self.system.coefficient_scales()
+        return 0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(root))) - jnp.sum(jnp.log(scales))
+
+    def _factors(self, parameters: Parameters) -> list[Float[Array, "m m"]]:
+        """``K_space``, or its factor along each axis of a product grid."""
+        space, own = self.system.model.kernel.terms()[0][1].space, within(parameters, "space")
+        if self.axes is None:
+            x = jnp.asarray(self.x)
+            return [space.covariance(space.prepare(x, x), own)]
+        factors = []
+        for axis, line in enumerate(self.axes):
+            kernel, choose = space.along(axis, len(self.axes))  # type: ignore[misc]
+            points = jnp.asarray(line)[:, None]
+            factors.append(kernel.covariance(kernel.prepare(points, points), choose(own)))
+        return factors
+
+    def _along_axes(self, matrices: Any, values: ArrayLike) -> Array:
+        if len(matrices) == 1:
+            return matrices[0] @ values
+        shape = tuple(len(matrix) for matrix in matrices)
+        block = jnp.reshape(values, (*shape, *values.shape[1:]))
+        for axis, matrix in enumerate(matrices):
+            block = jnp.moveaxis(jnp.tensordot(matrix, block, axes=(1, axis)), 0, axis)
+        return block.reshape(values.shape)

@@ -1,0 +1,226 @@
+"""Likelihoods that see all of the latent, a solver of a differential equation say, as Gaussian data of it.
+
+Near the posterior the mean of the data is nearly linear in the level ``u``: ``mean(u) ≈ A u + b``, up to a residual.
+So the data are data of ``A u`` with their own variance and that of the residual, and a filter takes them as such
+without calling the solver again. The slope is the mean of the Jacobian over the posterior, which for a Gaussian is the
+regression of the data's mean on the level (Stein's lemma); slope and posterior are found by turns (García-Fernández et
+al. 2015).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from seqgp.base.errors import ModelError
+from seqgp.base.priors import Prior
+from seqgp.base.snapshot import Snapshot
+from seqgp.kernels.base import Parameters
+from seqgp.likelihoods.base import Likelihood
+from seqgp.linalg.factor import cholesky, solve_lower
+from seqgp.model import Model
+from seqgp.runtime.engine import cached_by_shape
+from seqgp.statespace.newton import climb
+
+ROUNDS = 3  # of slope and posterior by turns
+ROUNDING = 1e-10  # of the mean variance, on the diagonal of a covariance that is drawn from
+GAIN = 1e-3  # in log density, below which the search for the mode ends
+
+
+class Linearisation(NamedTuple):
+    """The mean of the data as ``A u + b``, found near one value of the parameters."""
+
+    at: Float[Array, " N"]  # the level at which variances are taken
+    slope: Float[Array, "D N"]  # A
+    intercept: Float[Array, " D"]  # b
+    residual: Float[Array, " D"]  # variance that the line leaves over
+    mean: Float[Array, " D"] | None  # at ``at``, where it depends on parameters of the likelihood; else None
+
+    def slope_and_shift(
+        self, likelihood: Likelihood, context: Any, parameters: Parameters
+    ) -> tuple[Float[Array, "D N"], Float[Array, " D"]]:
+        """``A`` and ``b``. Where they depend on parameters of the likelihood, the solver is asked at these."""
+        if self.mean is None:
+            return self.slope, self.intercept
+        mean = _mean(likelihood, context, parameters)
+        slope = _jacobian(mean, *self.slope.shape)(self.at)
+        bend = self.intercept + self.slope @ self.at - self.mean  # of the mean over draws, beside that at one point
+        return slope, mean(self.at) - slope @ self.at + bend
+
+    def variance(self, likelihood: Likelihood, context: Any, parameters: Parameters) -> Float[Array, " D"]:
+        """Of the data around the line. Where it does not depend on the solution, the compiler leaves the solver out."""
+        return _variance(likelihood, context, parameters, self.at, self.residual.shape[0]) + self.residual
+
+    def log_density(
+        self,
+        likelihood: Likelihood,
+        y: Float[Array, " D"],
+        seen: Bool[Array, " D"],
+        context: Any,
+        parameters: Parameters,
+        level: Float[Array, " N"],
+    ) -> Float[Array, ""]:
+        """Of the data, as this takes them to be."""
+        variance = self.variance(likelihood, context, parameters)
+        slope, shift = self.slope_and_shift(likelihood, context, parameters)
+        apart = y - shift - slope @ level
+        return jnp.sum(jnp.where(seen, -0.5 * (apart**2 / variance + jnp.log(2 * jnp.pi * variance)), 0.0))
+
+
+class SolverData(NamedTuple):
+    """The data of a snapshot whose likelihood sees all of the latent, flat; what is missing holds any value."""
+
+    y: Float[Array, " D"]
+    seen: Bool[Array, " D"]
+    context: Any
+
+
+def check_linearisable(model: Model, snapshot: Snapshot) -> None:
+    """Raise, naming what and the remedy, unless the likelihood has a variance and a mean with derivatives."""
+    remedy = "use seqgp.SequentialSampler"
+    try:
+        joint = cached_by_shape(_joint_after_differentiating, model, snapshot.x, snapshot.context)
+    except (NotImplementedError, TypeError, ValueError, AssertionError) as error:
+        why = str(error).strip().split("\n")[0]
+        raise ModelError(
+            f"OnlineSampler: the likelihood sees all of the latent, and JAX cannot differentiate its mean or knows no "
+            f"variance of it ({type(error).__name__}: {why}); {remedy}"
+        ) from error
+    if joint:
+        raise ModelError(f"OnlineSampler: the likelihood's distribution is joint over the elements of y; {remedy}")
+
+
+def _joint_after_differentiating(model: Model, x: np.ndarray, context: Any) -> bool:
+    """Whether the distribution does not fall into elements; raises unless its mean has derivatives of both kinds."""
+    parameters = model.parameters(jnp.asarray(model.prior_of_z()[0]))
+    joint = False
+
+    def probe(level):
+        nonlocal joint
+        distribution = model.likelihood.distribution(level, context, parameters)
+        joint = bool(distribution.event_shape)
+        return jnp.ravel(jnp.asarray(distribution.mean)), jnp.ravel(jnp.asarray(distribution.variance))
+
+    level = jax.ShapeDtypeStruct((len(x),), float)
+    jax.eval_shape(lambda u: jax.jacfwd(lambda v: probe(v)[0])(u), level)
+    jax.eval_shape(lambda u: jax.vjp(lambda v: probe(v)[0], u)[0], level)
+    jax.eval_shape(probe, level)
+    return joint
+
+
+def log_likelihood(likelihood: Likelihood, data: SolverData, parameters: Parameters, level) -> Float[Array, ""]:
+    """The log density of the data that are there."""
+    distribution = likelihood.distribution(level, data.context, parameters)
+    each = jnp.ravel(distribution.log_prob(data.y.reshape(distribution.batch_shape)))
+    return jnp.sum(jnp.where(data.seen, each, 0.0))
+
+
+def linearise(
+    likelihood: Likelihood,
+    data: SolverData,
+    parameters: Parameters,
+    level: Float[Array, " N"],
+    spread: Float[Array, "N N"],
+    white: Float[Array, "K N"],
+) -> Linearisation:
+    """The data as Gaussian data of the level, near its posterior.
+
+    Args:
+        likelihood: the likelihood.
+        data: of the snapshot.
+        parameters: at which the posterior is taken.
+        level: the predicted mean ``m`` of the level.
+        spread: the predicted covariance ``V``.
+        white: standard normal numbers; each is used with its negative.
+    """
+    mean, size = _mean(likelihood, data.context, parameters), data.y.shape[0]
+    jacobian = _jacobian(mean, size, level.shape[0])
+    mode = _mode(likelihood, data, parameters, mean, jacobian, level, spread)
+    slope = jacobian(mode)
+    first = Linearisation(mode, slope, mean(mode) - slope @ mode, jnp.zeros(size), None)
+    follows = _follows_parameters(likelihood, data.context, parameters, mode)
+
+    def refine(_, line: Linearisation) -> Linearisation:
+        centre, root = _posterior(likelihood, data, parameters, line, level, spread)
+        draws = centre[None, :] + jnp.concatenate([white, -white]) @ root.T
+        means, slopes = jax.vmap(mean)(draws), jax.vmap(jacobian)(draws)
+        slope = jnp.mean(slopes, axis=0)
+        intercept = jnp.mean(means, axis=0) - slope @ centre
+        residual = jnp.mean((means - draws @ slope.T - intercept[None, :]) ** 2, axis=0)
+        new = Linearisation(centre, slope, intercept, residual, None)
+        fine = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(new)]).all()
+        return jax.tree.map(lambda a, b: jnp.where(fine, a, b), new, line)
+
+    line = jax.lax.fori_loop(0, ROUNDS, refine, first)
+    return line._replace(mean=mean(line.at)) if follows else line
+
+
+def _mean(likelihood: Likelihood, context: Any, parameters: Parameters) -> Callable[[Array], Float[Array, " D"]]:
+    return lambda level: jnp.ravel(jnp.asarray(likelihood.distribution(level, context, parameters).mean))
+
+
+def _jacobian(mean: Callable[[Array], Array], data: int, size: int) -> Callable[[Array], Float[Array, "D N"]]:
+    return jax.jacrev(mean) if data < size else jax.jacfwd(mean)
+
+
+def _variance(likelihood: Likelihood, context: Any, parameters: Parameters, level, size: int) -> Float[Array, " D"]:
+    distribution = likelihood.distribution(level, context, parameters)
+    return jnp.broadcast_to(jnp.ravel(jnp.asarray(distribution.variance)), (size,))
+
+
+def _follows_parameters(likelihood: Likelihood, context: Any, parameters: Parameters, level) -> bool:
+    """Whether the mean of the data depends on parameters of the likelihood that are inferred, as its trace says."""
+    inferred = {
+        name: jnp.asarray(parameters[name])
+        for name, slot in likelihood.priors.items()
+        if any(isinstance(entry, Prior) for entry in (slot if isinstance(slot, tuple) else (slot,)))
+    }
+    jaxpr = jax.make_jaxpr(lambda own: _mean(likelihood, context, {**parameters, **own})(level))(inferred).jaxpr
+    reached = set(jaxpr.invars)
+
+    def reaches(variables) -> bool:
+        return any(not hasattr(variable, "val") and variable in reached for variable in variables)
+
+    for equation in jaxpr.eqns:
+        if reaches(equation.invars):
+            reached |= set(equation.outvars)
+    return reaches(jaxpr.outvars)
+
+
+def _mode(likelihood: Likelihood, data: SolverData, parameters: Parameters, mean, jacobian, level, spread):
+    """The most probable level, by steps of Gauss and Newton."""
+
+    def log_posterior(dual):  # u = m + V dual
+        shift = spread @ dual
+        return log_likelihood(likelihood, data, parameters, level + shift) - 0.5 * dual @ shift
+
+    def gauss_newton(dual):
+        u = level + spread @ dual
+        slope = jacobian(u)
+        line = Linearisation(u, slope, mean(u) - slope @ u, jnp.zeros(data.y.shape[0]), None)
+        return _dual(likelihood, data, parameters, line, level, spread)[0]
+
+    return level + spread @ climb(log_posterior, gauss_newton, jnp.zeros_like(level), enough=GAIN)
+
+
+def _dual(likelihood: Likelihood, data: SolverData, parameters: Parameters, line: Linearisation, level, spread):
+    """``d`` with posterior mean ``m + V d``, and ``half`` with posterior covariance ``V − half' half``."""
+    slope = jnp.where(data.seen[:, None], line.slope, 0.0)
+    variance = jnp.where(data.seen, line.variance(likelihood, data.context, parameters), 1.0)
+    apart = jnp.where(data.seen, data.y - line.intercept - slope @ level, 0.0)
+    cross = slope @ spread
+    root = cholesky(cross @ slope.T + jnp.diag(variance))
+    return slope.T @ solve_lower(root, solve_lower(root, apart), transpose=True), solve_lower(root, cross)
+
+
+def _posterior(likelihood: Likelihood, data: SolverData, parameters: Parameters, line: Linearisation, level, spread):
+    """Mean and root of the covariance of the level."""
+    dual, half = _dual(likelihood, data, parameters, line, level, spread)
+    covariance = spread - half.T @ half
+    floor = ROUNDING * jnp.mean(jnp.diagonal(spread)) * jnp.eye(level.shape[0])
+    return level + spread @ dual, cholesky(0.5 * (covariance + covariance.T) + floor)

@@ -1,0 +1,147 @@
+"""A model as a linear system in time: its terms as states, and which coefficients of the mean belong to the state."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from jax.scipy.linalg import block_diag
+from jaxtyping import Array, Float
+
+from seqgp.base.priors import FromDistribution, Prior
+from seqgp.kernels.base import Parameters, within
+from seqgp.kernels.states import ORDER, TimeState, state_of
+from seqgp.linalg.types import ArrayLike
+from seqgp.model import Model
+
+
+class Transition(NamedTuple):
+    """From one time to another: ``s' = A s + noise``, with noise of covariance ``Q_j ⊗ K_j`` for each term."""
+
+    move: Float[Array, "p p"]  # A
+    noise: tuple[Float[Array, "p p"], ...]  # Q_j
+
+
+class System(eqx.Module):
+    """What a filter needs of a model.
+
+    The particles' ``z`` holds every inferred entry but the coefficients of the mean with a Gaussian prior: those are
+    appended to the state, and so integrated out.
+    """
+
+    model: Model
+    states: tuple[TimeState, ...]
+    in_particles: tuple[int, ...] = eqx.field(static=True)  # entries of the model's z
+    in_state: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(self, model: Model, order: int = ORDER):
+        self.model = model
+        self.states = tuple(state_of(term.time, order) for _, term in model.kernel.terms())
+        self.in_state = tuple(i for i, (name, prior) in enumerate(model.entries()) if _linear(name, prior))
+        self.in_particles = tuple(i for i in range(len(model.names)) if i not in self.in_state)
+
+    @property
+    def order(self) -> int:
+        """Components of the state at each site, over all terms."""
+        return sum(state.order for state in self.states)
+
+    @property
+    def error(self) -> float:
+        """The largest error of a time correlation."""
+        return max(state.error for state in self.states)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the entries of the particles' ``z``."""
+        return [self.model.names[i] for i in self.in_particles]
+
+    def particle_prior(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and sd of the particles' ``z`` before any data."""
+        mean, covariance = self.model.prior_of_z()
+        chosen = np.array(self.in_particles, dtype=int)
+        return mean[chosen], np.sqrt(np.diag(covariance)[chosen])
+
+    def parameters(self, z: Float[Array, " d"]) -> Parameters:
+        """All parameters at one ``z`` of the particles; coefficients in the state are at their prior mean."""
+        return self.model.parameters(self.whole_z(z, jnp.zeros(len(self.in_state))))
+
+    def whole_z(self, z: Float[Array, " d"], coefficients: Float[Array, " q"]) -> Float[Array, " m"]:
+        """The model's ``z`` from the particles' and from standardised coefficients."""
+        order = np.argsort(np.array(self.in_particles + self.in_state, dtype=int))
+        return jnp.concatenate([z, coefficients])[order]
+
+    def coefficient_scales(self) -> Float[Array, " q"]:
+        """The prior sd of each coefficient in the state; traced where a prior's parameters are arrays."""
+        entries = self.model.entries()
+        return jnp.array([_normal(entries[i][1]).scale for i in self.in_state], dtype=float)
+
+    def transition(self, parameters: Parameters, dt: Float[ArrayLike, ""]) -> Transition:
+        """Over a time ``dt``."""
+        moves, noises = [], []
+        for state, own in zip(self.states, self._own(parameters)):
+            time = within(own, "time")
+            move, stationary = state.transition(time, dt), state.stationary(time)
+            moves.append(move)
+            noises.append(stationary - move @ stationary @ move.T)
+        return Transition(block_diag(*moves), tuple(noises))
+
+    def stationary(self, parameters: Parameters) -> tuple[Float[Array, "p p"], ...]:
+        """The covariance of each term's state at any one time, without space."""
+        return tuple(s.stationary(within(own, "time")) for s, own in zip(self.states, self._own(parameters)))
+
+    def observe(self, parameters: Parameters) -> Float[Array, " p"]:
+        """``h``: the latent at a site is ``h's``."""
+        return jnp.concatenate([s.observe(within(own, "time")) for s, own in zip(self.states, self._own(parameters))])
+
+    def term_variances(self, parameters: Parameters) -> Float[Array, " J"]:
+        """``h_j' P_j h_j`` of each term: its variance at any one time, without space."""
+        own = zip(self.states, self._own(parameters), self.stationary(parameters))
+        found = [(state.observe(within(one, "time")), stationary) for state, one, stationary in own]
+        return jnp.stack([h @ stationary @ h for h, stationary in found])
+
+    def space(self, parameters: Parameters, prepared: tuple[Any, ...]) -> tuple[Float[Array, "n m"], ...]:
+        """``scale² K_space`` of each term, which may be singular: filters factor no such matrix, and add no jitter."""
+        found = []
+        for (_, term), own, distances in zip(self.model.kernel.terms(), self._own(parameters), prepared):
+            matrix = term.space.covariance(distances, within(own, "space"))
+            found.append(own["scale"] ** 2 * matrix)
+        return tuple(found)
+
+    def sd(self, parameters: Parameters) -> float:
+        """The standard deviation of the latent, for space kernels of variance one."""
+        return float(np.sqrt(sum(float(own["scale"]) ** 2 for own in self._own(parameters))))
+
+    def distances(self, x: Float[ArrayLike, "n D"], other: Float[ArrayLike, "m D"]) -> tuple[Any, ...]:
+        """What the space kernels need of the inputs."""
+        return tuple(term.space.prepare(x, other) for _, term in self.model.kernel.terms())
+
+    def columns(self, t: float, x: np.ndarray, context: Any) -> Float[np.ndarray, "n Q"]:
+        """The columns of the mean at inputs: the mean is their product with its coefficients."""
+        return self.model.mean_function.design(t, x, context)
+
+    def design(self, columns: Any) -> Any:
+        """Those columns whose coefficients are in the state."""
+        held = {self.model.names[i] for i in self.in_state}
+        return columns[:, [i for i, name in enumerate(self.model.mean_function.names) if name in held]]
+
+    def offset(self, parameters: Parameters, columns: Any) -> Float[Array, " n"]:
+        """The mean, with the coefficients that are in the state at their prior mean."""
+        return columns @ self.model.mean_function.coefficients(parameters)
+
+    def _own(self, parameters: Parameters) -> list[Parameters]:
+        prefixes = [prefix for prefix, _ in self.model.kernel.terms()]
+        return [within(parameters, prefix[:-1]) if prefix else parameters for prefix in prefixes]
+
+
+def _normal(prior: Prior) -> Any:
+    assert isinstance(prior, FromDistribution)
+    return prior.distribution
+
+
+def _linear(name: str, prior: Prior) -> bool:
+    """Whether an entry is a coefficient of the mean with a Gaussian prior."""
+    normal = isinstance(prior, FromDistribution) and type(prior.distribution) is dist.Normal
+    return normal and (name == "mean" or name.startswith("mean."))

@@ -1,0 +1,273 @@
+"""What EP leaves, removed without bias: SMC backwards in time over paths drawn from the Gaussian of the sites.
+
+    p(y) = Z_psi E_q[Π_t G_t]      G_t = Π_i p(y_ti | f_ti) / site_ti(f_ti)      q(s) = p(s) Π site / Z_psi
+
+holds for any sites. Paths begin with draws of ``s_T`` from the filter and go back by the kernel ``q(s_t | s_{t+1})``,
+weighted by ``G_t`` and resampled; the product of mean weights is unbiased.
+
+The kernel needs no root of a covariance. ``K`` joint draws ``(s̃_t, s̃_{t+1})`` of the filter come from simulating the
+prior forwards and correcting each draw by the filter's own gain (Matheron's rule); then
+
+    s_t = s̃_t + J_t (s_{t+1} − s̃_{t+1})      J_t = P_t A' (A P_t A' + Q)⁻¹
+
+and ``s̃_t − J_t s̃_{t+1}`` is independent of everything later. One factor of the predicted covariance a time is shared by
+all paths.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float, Int, Key
+
+from seqgp.linalg.factor import cholesky, covariance_root, solve_lower
+from seqgp.linalg.types import Array
+from seqgp.statespace.ep import LogProb, ObservedHistory
+from seqgp.statespace.gauss_markov import (
+    GaussMarkov,
+    NoiseRoots,
+    draw_noise,
+    noise_roots,
+    observe,
+    predict_covariance,
+    transition,
+)
+from seqgp.statespace.site_filter import GaussianSites, at_time, predict_state, steps_of, update_with_sites
+
+PATHS = 16
+MAX_PATHS = 512
+LARGE = 2**23  # numbers kept per value of the parameters, beyond which only some times are kept
+
+
+class Paths(NamedTuple):
+    """The estimate of ``log p(y)``, and weighted draws of the last state."""
+
+    log_evidence: Float[Array, ""]
+    variance: Float[Array, ""]  # of log_evidence, estimated from this one run (Lee & Whiteley 2018)
+    log_weights: Float[Array, " K"]  # normalised
+    last_states: Float[Array, "K n"]  # s_T of each path
+    ess: Float[Array, ""]  # the least over time
+    resampled: Int[Array, ""]  # how often
+    states: Float[Array, "T K n"] | None = None  # before tracing; see trace_paths
+    ancestors: Int[Array, "T K"] | None = None
+
+
+class _Forward(NamedTuple):
+    """Predicted mean and covariance, and draws of the state, at one time."""
+
+    mean: Float[Array, " n"]
+    cov: Float[Array, "n n"]
+    draws: Float[Array, "K n"]
+
+
+class _Backward(NamedTuple):
+    """Particles of the state at one time."""
+
+    states: Float[Array, "K n"]
+    log_weights: Float[Array, " K"]
+    log_mean: Float[Array, ""]  # of the weights up to the last resampling
+    origin: Int[Array, " K"]  # index of each path's s_T
+    last_states: Float[Array, "K n"]
+    ess: Float[Array, ""]
+    resampled: Int[Array, ""]
+    began: Bool[Array, ""]
+
+
+def smc_paths(
+    key: Key[Array, ""],
+    history: ObservedHistory,
+    log_prob: LogProb,
+    sites: GaussianSites,
+    *,
+    paths: int = PATHS,
+    segments: int = 1,
+    trace: bool = False,
+) -> Paths:
+    """An unbiased estimate of ``p(y)``, in logs, for one value of the parameters.
+
+    Args:
+        key: a random key, of its own for each value of the parameters; the same key gives the same paths.
+        history: prior, operator and data.
+        log_prob: of the data of one time, given the latent there.
+        sites: any; those of EP give little variance.
+        paths: ``K``.
+        segments: of time; with more than one, covariances are kept at their beginnings only and computed again.
+        trace: whether states and ancestors of all times are returned.
+    """
+    key_forward, key_backward = jax.random.split(key)
+    n, times = history.prior.cov.shape[0], history.prior.move.shape[0]
+    roots = noise_roots(history.prior)
+    inputs, length = _segmented(history, sites, roots.noise, segments)
+    initial = jax.random.normal(jax.random.fold_in(key_forward, times), (paths, n), history.prior.cov.dtype)
+    draws = history.prior.mean + initial @ covariance_root(history.prior.cov).T
+    start = _Forward(history.prior.mean, history.prior.cov, draws)
+
+    def forward(carry, step):
+        return _forward(key_forward, history.prior, roots.space, carry, step)
+
+    def backward(carry, pair):
+        return _backward(key_backward, history.prior, log_prob, carry, *pair)
+
+    def filter_segment(carry, steps):
+        carry, (log_normaliser, _) = jax.lax.scan(forward, carry, steps)
+        return carry, jnp.sum(log_normaliser)
+
+    def path_segment(carry, pair):
+        first, steps = pair
+        _, (_, kept) = jax.lax.scan(forward, first, steps)
+        return jax.lax.scan(backward, carry, (steps, kept), reverse=True)
+
+    def beginning(carry, steps):
+        after, log_normaliser = filter_segment(carry, steps)
+        return after, (carry, log_normaliser)
+
+    end = _nothing(paths, n, start.cov.dtype)
+    if segments == 1:
+        steps = jax.tree.map(lambda leaf: leaf[0], inputs)
+        _, (log_normaliser, kept) = jax.lax.scan(forward, start, steps)
+        end, traced = jax.lax.scan(backward, end, (steps, kept), reverse=True)
+    else:
+        _, (starts, log_normaliser) = jax.lax.scan(beginning, start, inputs)
+        end, traced = jax.lax.scan(path_segment, end, (starts, inputs), reverse=True)
+        traced = jax.tree.map(lambda leaf: leaf.reshape(segments * length, *leaf.shape[2:])[:times], traced)
+    result = _result(end, jnp.sum(log_normaliser))
+    return result._replace(states=traced[0], ancestors=traced[1]) if trace else result
+
+
+def _segmented(history: ObservedHistory, sites: GaussianSites, noise_root, segments: int) -> tuple[Any, int]:
+    """All that changes with time, in segments of one length; what is added at the end is not real."""
+    times = history.prior.move.shape[0]
+    length = math.ceil(times / segments)
+    extra = segments * length - times
+
+    def padded(leaf):
+        leaf = jnp.asarray(leaf)
+        leaf = jnp.concatenate([leaf, jnp.repeat(leaf[-1:], extra, axis=0)]) if extra else leaf
+        return leaf.reshape(segments, length, *leaf.shape[1:])
+
+    entries = (steps_of(history.prior), noise_root, history.operator, sites, history.data)
+    index = jnp.arange(segments * length).reshape(segments, length)
+    return (index, index < times, *jax.tree.map(padded, entries)), length
+
+
+def _forward(key, prior: GaussMarkov, space_roots, carry: _Forward, step):
+    """Filter and draws over one time; where it is not real, nothing changes."""
+    index, real, entries, noise_root, operator, site, _ = step
+    site = GaussianSites(*(jnp.where(real & operator.seen, part, 0.0) for part in site))
+    updated = update_with_sites(carry.mean, carry.cov, operator, site)
+    key_site, key_noise = jax.random.split(jax.random.fold_in(key, index))
+    f = observe(operator, carry.draws) + operator.offset[None, :]
+    white = jax.random.normal(key_site, f.shape, f.dtype)
+    pull = site.nu[None, :] - site.tau[None, :] * f - jnp.sqrt(site.tau)[None, :] * white
+    draws = carry.draws + pull @ updated.gain.T
+    now = at_time(prior, entries)
+    mean, cov = predict_state(now, updated.mean, updated.cov)
+    from_fields = transition(now.move, draws.T, prior.space[0].shape[0]).T
+    roots = NoiseRoots(noise_root, space_roots)
+    predicted = from_fields + draw_noise(key_noise, roots, now.floor, draws.shape[0], draws.shape[1])
+    after = _Forward(mean, cov, predicted)
+    log_normaliser = jnp.where(real, updated.log_normaliser, 0.0)
+    after = jax.tree.map(lambda new, old: jnp.where(real, new, old), after, carry)
+    return after, (log_normaliser, (updated.cov, draws, predicted))
+
+
+def _backward(key, prior: GaussMarkov, log_prob: LogProb, carry: _Backward, step, kept):
+    """Resampling, the backward kernel and the weights of one time."""
+    index, real, entries, _, operator, site, data = step
+    cov, draws, predicted = kept
+    count = draws.shape[0]
+    log_mean = jax.scipy.special.logsumexp(carry.log_weights) - math.log(count)
+    weights = jax.nn.softmax(carry.log_weights)
+    ess = 1 / jnp.sum(weights**2)
+    resample = carry.began & (ess < 0.5 * count)
+    uniform = jax.random.uniform(jax.random.fold_in(key, index), (), weights.dtype)
+    ancestors = jnp.where(resample, systematic_indices(uniform, weights), jnp.arange(count))
+    later = carry.states[ancestors]
+    states = jnp.where(carry.began, _earlier(at_time(prior, entries), cov, draws, later - predicted), draws)
+    f = observe(operator, states) + operator.offset[None, :]
+    log_weight = jax.vmap(log_prob, in_axes=(0, None))(f, data) + 0.5 * site.tau * f**2 - site.nu * f
+    log_weight = jnp.sum(jnp.where(operator.seen[None, :], log_weight, 0.0), axis=1)
+    log_weight = jnp.where(jnp.isnan(log_weight), -jnp.inf, log_weight)
+    after = _Backward(
+        states,
+        jnp.where(resample, 0.0, carry.log_weights) + log_weight,
+        carry.log_mean + jnp.where(resample, log_mean, 0.0),
+        carry.origin[ancestors],
+        jnp.where(carry.began, carry.last_states, states),
+        jnp.minimum(carry.ess, ess),
+        carry.resampled + resample,
+        jnp.asarray(True),
+    )
+    after = jax.tree.map(lambda new, old: jnp.where(real, new, old), after, carry)
+    return after, (states, ancestors)
+
+
+def _earlier(prior: GaussMarkov, cov, draws, gap) -> Float[Array, "K n"]:
+    """``s̃_t + J_t gap``, for the prior of one time."""
+    root = cholesky(predict_covariance(prior, cov))
+    dual = solve_lower(root, solve_lower(root, gap.T), transpose=True)
+    return draws + (cov @ transition(prior.move.T, dual, prior.space[0].shape[0])).T
+
+
+def systematic_indices(uniform: Float[Array, ""], weights: Float[Array, " K"]) -> Int[Array, " K"]:
+    """Indices of systematic resampling, by one uniform number."""
+    count = weights.shape[0]
+    places = (jnp.arange(count) + uniform) / count
+    return jnp.clip(jnp.searchsorted(jnp.cumsum(weights), places * jnp.sum(weights)), 0, count - 1)
+
+
+def _nothing(paths: int, n: int, dtype) -> _Backward:
+    return _Backward(
+        jnp.zeros((paths, n), dtype),
+        jnp.zeros(paths, dtype),
+        jnp.zeros((), dtype),
+        jnp.arange(paths),
+        jnp.zeros((paths, n), dtype),
+        jnp.asarray(float(paths), dtype),
+        jnp.asarray(0),
+        jnp.asarray(False),
+    )
+
+
+def _result(end: _Backward, log_normaliser) -> Paths:
+    count = end.log_weights.shape[0]
+    weights = jax.nn.softmax(end.log_weights)
+    log_mean = jax.scipy.special.logsumexp(end.log_weights) - math.log(count)
+    families = jnp.zeros(count, weights.dtype).at[end.origin].add(weights)
+    variance = jnp.sum(families**2) - 1 / count
+    ess = jnp.minimum(end.ess, 1 / jnp.sum(weights**2))
+    return Paths(
+        log_normaliser + end.log_mean + log_mean,
+        variance,
+        jax.nn.log_softmax(end.log_weights),
+        end.last_states[end.origin],
+        ess,
+        end.resampled,
+    )
+
+
+def trace_paths(states: Float[Array, "T K n"], ancestors: Int[Array, "T K"]) -> Float[Array, "T K n"]:
+    """Whole paths, from states and the index of each one's state a time later; weighted as the result says."""
+
+    def forward(index, inputs):
+        state, ancestor = inputs
+        return ancestor[index], state[index]
+
+    return jax.lax.scan(forward, jnp.arange(states.shape[1]), (states, ancestors))[1]
+
+
+def paths_needed(variance: float) -> tuple[int, bool]:
+    """``K`` from the variance that a pilot of 16 paths has, and whether even the most are too few."""
+    if not np.isfinite(variance):
+        return MAX_PATHS, False
+    wanted = PATHS * max(math.ceil(variance / 0.25), 1)
+    return min(wanted, MAX_PATHS), wanted <= MAX_PATHS
+
+
+def segments_for(times: int, n: int) -> int:
+    """How many segments of time keep the memory of :func:`smc_paths` small."""
+    return 1 if times * n * n <= LARGE else math.ceil(math.sqrt(times))

@@ -1,0 +1,75 @@
+"""From the state of one filter to that of another: on the same sites, or on more of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Float
+
+from seqgp.linalg.types import Array
+from seqgp.statespace.eigenbasis import RotatedEnvironment, RotatedFilter, RotatedState
+from seqgp.statespace.low_rank import LowRankState
+from seqgp.statespace.low_rank_extend import complete_blocks, low_rank_from_dense
+from seqgp.statespace.network import NetworkEnvironment, NetworkFilter, NetworkState
+
+RECENT = 32  # snapshots from which a filter that takes over knows what complete data would have left
+
+
+def take_over(before: Any, after: Any, environment: Any, state: Any) -> tuple[Any, Any]:
+    """Environment and state of the filter ``after``, whose first sites are those of the filter ``before``.
+
+    Exact, except where the covariance is compressed to the rank of a :class:`NetworkFilter`, which adds to what it
+    folded.
+    """
+    if not isinstance(after, NetworkFilter):
+        dense, environment, state = before.as_dense(environment, state)
+        return dense.extended(after, environment, state)
+    if isinstance(before, RotatedFilter) and before.sites == after.sites:
+        return _rotated_to_low_rank(before, after, environment, state)
+    return _dense_to_low_rank(before, after, environment, state)
+
+
+def _rotated_to_low_rank(
+    before: RotatedFilter, after: NetworkFilter, environment: RotatedEnvironment, state: RotatedState
+) -> tuple[NetworkEnvironment, NetworkState]:
+    """Exactly: after complete data the covariance is a function of ``K_space``, so only its eigenvalues are sorted."""
+    found = after.environment_at(environment.parameters)
+    vectors, largest_first = found.modes.vectors, jnp.argsort(-environment.values)
+
+    def turned(values: Float[Array, "*k M"]) -> Float[Array, "*k M"]:
+        at_sites = before.rotate_back(environment, values.reshape(-1, before.sites).T).T
+        return (at_sites @ vectors).reshape(values.shape)
+
+    factor = jnp.zeros((after.compression.rank, state.mean.shape[0], after.leading))
+    low_rank = LowRankState(
+        turned(state.mean),
+        state.covariance[:, :, largest_first],
+        factor,
+        turned(state.response),
+        state.precision,
+        state.information,
+    )
+    return found, NetworkState(low_rank, jnp.zeros(()))
+
+
+def _dense_to_low_rank(before: Any, after: NetworkFilter, environment: Any, state: Any):
+    """By way of the covariance written out, on all sites."""
+    system, parameters = after.system, environment.parameters
+    dense, known, written = before.as_dense(environment, state)
+    _, written = dense.extended(after.dense, known, written)
+    found = after.environment_at(parameters)
+    noise = system.model.likelihood.noise(after.context, parameters)
+    stationary = system.stationary(parameters)
+    complete = complete_blocks(
+        found.modes, stationary, lambda dt: system.transition(parameters, dt).move, after.recent,
+        system.observe(parameters), noise,
+    )  # fmt: skip
+    real = jnp.tile(jnp.asarray(after.mask), system.order)
+    real = jnp.concatenate([real, jnp.ones(len(system.in_state), bool)])
+    cov = jnp.where(real[:, None] & real[None, :], written.covariance, 0.0)
+    low_rank, folded = low_rank_from_dense(
+        written.mean, cov, found.modes, stationary, complete, noise, system.coefficient_scales(),
+        after.compression.rank, after.leading,
+    )  # fmt: skip
+    return found, NetworkState(low_rank, getattr(state, "folded", jnp.zeros(())) + folded)

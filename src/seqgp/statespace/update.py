@@ -1,0 +1,113 @@
+"""How the data of a snapshot change the Gaussian of the level at their places: exactly, or by expectation propagation.
+
+A filter predicts the level at the data as ``N(m, V)``. Gaussian data change it exactly. For other pointwise
+likelihoods each datum is replaced by a Gaussian site: first at the mode (Laplace's method), then such that the moments
+of each datum's own posterior are right (expectation propagation, :mod:`seqgp.statespace.snapshot_ep`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Float, Int
+
+from seqgp.kernels.base import Parameters
+from seqgp.likelihoods.base import Likelihood
+from seqgp.linalg.factor import cholesky, solve_lower
+from seqgp.linalg.types import Array
+from seqgp.statespace.newton import climb
+from seqgp.statespace.observation import Observation
+from seqgp.statespace.quadrature import LogDensity
+from seqgp.statespace.snapshot_ep import SnapshotSites, propagate, site_posterior
+
+GAIN = 1e-4  # in log density, of a step of Newton's method, below which it has come near enough to the mode
+FOUND = 0.1  # how far from a mode that was found its sites may lead, in standard deviations of what was predicted
+
+
+class Update(NamedTuple):
+    """The mean moves by ``V slope``; the covariance falls by ``V D R⁻ᵀ R⁻¹ D V`` with ``D = diag(scale)``."""
+
+    slope: Float[Array, " N"]
+    root: Float[Array, "N N"]  # R
+    scale: Float[Array, " N"]
+    log_evidence: Float[Array, ""]
+    growth: Float[Array, "N N"] | None = None  # W: the covariance rises by V W W' V, where data can make it do so
+    fault: Int[Array, " N"] | None = None  # of each datum, an index of FAULTS
+
+
+def gaussian_update(
+    variance: Float[Array, "..."], observation: Observation, level: Float[Array, " N"], spread: Float[Array, "N N"]
+) -> Update:
+    """Data with Gaussian noise; those not seen take no part.
+
+    Args:
+        variance: of the noise.
+        observation: the data.
+        level: the predicted mean ``m``.
+        spread: the predicted covariance ``V``, zero where data are not seen.
+    """
+    seen, n = observation.seen, observation.y.shape[0]
+    variance = jnp.broadcast_to(variance, (n,))
+    root = cholesky(spread + jnp.diag(jnp.where(seen, variance, 1.0)))
+    white = solve_lower(root, jnp.where(seen, observation.y - level, 0.0))
+    count = jnp.sum(seen, dtype=float)
+    log_evidence = -0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(root))) - 0.5 * count * jnp.log(2 * jnp.pi)
+    rest = -0.5 * observation.squares / variance[0] - 0.5 * observation.left_over * jnp.log(2 * jnp.pi * variance[0])
+    return Update(solve_lower(root, white, transpose=True), root, jnp.ones(n), log_evidence + rest)
+
+
+def approximate_update(
+    likelihood: Likelihood,
+    parameters: Parameters,
+    observation: Observation,
+    level: Float[Array, " N"],
+    spread: Float[Array, "N N"],
+    propagated: bool = True,
+) -> Update:
+    """Data of any pointwise likelihood: Laplace's method, then expectation propagation from there.
+
+    The log evidence is NaN where something is wrong with a datum (``fault``): the propagation did not converge, say.
+    """
+    seen, signed = observation.seen, not likelihood.bell_shaped
+
+    def log_density(shift: Float[Array, " N"]) -> Float[Array, " N"]:
+        distribution = likelihood.distribution(level + shift, observation.context, parameters)
+        return jnp.where(seen, distribution.log_prob(observation.y), 0.0)
+
+    mode, sites = laplace(log_density, spread)
+    if not propagated:
+        posterior = site_posterior(sites, spread, signed)
+        quadratic = 0.5 * posterior.slope @ mode
+        log_evidence = jnp.sum(log_density(mode)) - quadratic - posterior.log_determinant
+        return Update(posterior.slope, posterior.root, posterior.scale, log_evidence, posterior.growth)
+    support = likelihood.distribution(level, observation.context, parameters).support
+    discrete = bool(getattr(support, "is_discrete", False))
+    posterior, log_evidence, fault = propagate(log_density, sites, spread, jnp.asarray(seen), signed, discrete)
+    fault = jnp.where(jnp.isneginf(log_evidence), 0, fault)  # data that cannot be need no sites
+    log_evidence = jnp.where(jnp.any(fault > 0), jnp.nan, log_evidence)
+    return Update(posterior.slope, posterior.root, posterior.scale, log_evidence, posterior.growth, fault)
+
+
+def laplace(log_density: LogDensity, spread: Float[Array, "N N"]) -> tuple[Float[Array, " N"], SnapshotSites]:
+    """The most probable shift of the level, by Newton's method, and sites there; no sites where they lead elsewhere."""
+
+    def sites_at(shift) -> SnapshotSites:
+        gradient, curvature = jax.jvp(jax.grad(lambda u: jnp.sum(log_density(u))), (shift,), (jnp.ones_like(shift),))
+        precision = jnp.maximum(-curvature, 0.0)
+        return SnapshotSites(precision, precision * shift + gradient)
+
+    def log_posterior(dual):  # u = V dual
+        shift = spread @ dual
+        return jnp.sum(log_density(shift)) - 0.5 * dual @ shift
+
+    def newton(dual):
+        return site_posterior(sites_at(spread @ dual), spread, signed=False).slope
+
+    mode = spread @ climb(log_posterior, newton, jnp.zeros(len(spread)), enough=GAIN)
+    sites = sites_at(mode)
+    # Where the log likelihood is not concave the sites at a mode may be anything, and none are better.
+    away = jnp.abs(site_posterior(sites, spread, signed=False).mean - mode)
+    found = jnp.all(away < FOUND * jnp.sqrt(jnp.diagonal(spread)) + 1e-150)
+    return mode, SnapshotSites(*(jnp.where(found, part, 0.0) for part in sites))

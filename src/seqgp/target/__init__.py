@@ -1,1 +1,0 @@
-"""From model, representation, carry and data to the one target of a step."""

@@ -1,0 +1,136 @@
+"""The mode and its bands: Gaussian-process regression on linearised prices."""
+
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from apps.localvol.market import quotes, small_model
+from seqgp.apps.localvol import Laplace, LocalVolFit, quote_prices
+from seqgp.apps.localvol.linearised import Days, compressed, level_at, linearise, log_posterior
+
+RNG = np.random.default_rng(0)
+
+
+@functools.cache
+def fitted_fast():
+    model = small_model(surface="sticky")
+    fit = LocalVolFit(model, sampler=Laplace(model.model, 80))
+    for date in quotes().dates:
+        fit.update(quotes().day(date))
+    return fit
+
+
+def toy_days(model, rank=64):
+    """Two days of twelve prices, linear in the level, with noise in units of their own."""
+    knots = len(model.x)
+    parts, raw = [], []
+    for t in (0.0, 0.1):
+        slope, tilt = RNG.normal(size=(12, knots)), RNG.normal(size=12)
+        y, unit = RNG.normal(size=12), RNG.uniform(0.5, 2.0, 12)
+        design = model.model.mean_function.design(t, model.x, {"spot": np.full(knots, t)})
+        parts.append(compressed(t, y, slope, tilt, unit, design, rank)._replace(noise=np.array([0.3])))
+        raw.append((t, y, slope, tilt, unit, design))
+    return Days(*(np.concatenate(field) for field in zip(*parts))), raw
+
+
+def dense_joint(model, raw, z):
+    """Mean and covariance of the data and of the level on the last day, without any compression."""
+    parameters = model.model.parameters(z)
+    x = np.concatenate([model.x] * 2)
+    t = np.repeat([0.0, 0.1], len(model.x))
+    kernel = model.model.kernel
+    prior = np.asarray(kernel.covariance(kernel.prepare(jnp.asarray(t), jnp.asarray(x)), parameters))
+    extra = [float(parameters[f"{p}scale"]) ** 2 for p, _ in kernel.terms()]
+    jitter = model.model.jitter[-1] * np.kron(
+        sum(
+            s * np.exp(-np.abs(np.subtract.outer([0.0, 0.1], [0.0, 0.1])) / l)
+            for s, l in zip(extra, lengths(parameters))
+        ),
+        np.eye(len(model.x)),
+    )
+    prior = prior + jitter
+    slope = np.zeros((24, len(x)))
+    slope[:12, : len(model.x)], slope[12:, len(model.x) :] = raw[0][2], raw[1][2]
+    noise = np.concatenate([0.3 * raw[0][4], float(parameters["noise"]) * raw[1][4]])
+    mean_level = np.concatenate([np.asarray(model.model.mean_function.value(parameters, r[5])) for r in raw])
+    tilt = np.concatenate([r[3] for r in raw]) * float(parameters["stickiness"])
+    y = np.concatenate([r[1] for r in raw])
+    return (
+        y - slope @ mean_level - tilt,
+        slope @ prior @ slope.T + np.diag(noise**2),
+        prior @ slope.T,
+        mean_level,
+        prior,
+    )
+
+
+def lengths(parameters):
+    return [float(parameters["0.time.lengthscale"]), float(parameters["1.time.lengthscale"])]
+
+
+def test_the_evidence_and_the_level_are_those_of_dense_regression():
+    model = small_model(surface="sticky")
+    days, raw = toy_days(model)
+    size = len(model.model.names)
+    z, other = jnp.asarray(RNG.normal(size=size) * 0.3), jnp.zeros(size)
+    centre, prior_cov = model.model.prior_of_z()
+
+    def expected(z):
+        apart, cov, *_ = dense_joint(model, raw, z)
+        prior = -0.5 * np.sum((np.asarray(z) - centre) ** 2 / np.diag(prior_cov))
+        return prior - 0.5 * apart @ np.linalg.solve(cov, apart) - 0.5 * np.linalg.slogdet(cov)[1]
+
+    x = jnp.asarray(model.x)
+    found = [float(log_posterior(model.model, x, days, one)) for one in (z, other)]
+    assert found[0] - found[1] == pytest.approx(expected(z) - expected(other), rel=1e-6)
+    mean, cov = level_at(model.model, x, days, z, jnp.asarray(0.1), jnp.asarray(raw[1][5]))
+    apart, data_cov, cross, mean_level, prior = dense_joint(model, raw, z)
+    gain = np.linalg.solve(data_cov, cross.T).T
+    now = slice(len(model.x), None)
+    np.testing.assert_allclose(mean, (mean_level + gain @ apart)[now], rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(cov, (prior - gain @ cross.T)[now, now], atol=1e-7)
+
+
+def test_the_mode_of_a_separable_surface_fits_quotes():
+    """And gives as many draws as were asked for, also where they are not a multiple of the values of parameters."""
+    model = small_model()
+    fit = LocalVolFit(model, sampler=Laplace(model.model, 50))
+    fit.update(quotes().day(quotes().dates[0]))
+    assert fit.state.latent.shape == (50, len(model.x))
+    assert fit.state.z.shape == (50, len(model.model.names))
+    assert fit.table().loc["all", "rmse_bp"] < 12
+
+
+def test_the_mode_fits_quotes_and_its_bands_cover_them():
+    table = fitted_fast().table()
+    assert table.loc["all", "rmse_bp"] < 12
+    assert table.loc["all", "coverage"] > 0.8
+    assert fitted_fast().last.forecast is not None
+    assert fitted_fast().last.info.rounds <= 16
+
+
+def test_the_surface_of_the_mode_prices_the_quotes():
+    fit = fitted_fast()
+    table = fit.last.quotes.table
+    prices = quote_prices(fit.model.plan(fit.last.quotes), fit.map_surface())
+    assert np.sqrt(np.mean(((prices - table["price"]) / table["vega"]) ** 2)) < 0.0015
+
+
+def test_a_recalibration_compiles_nothing():
+    fit = fitted_fast()
+    again = LocalVolFit(fit.model, sampler=fit.sampler)
+    again.days = fit.days[:1]
+    size = linearise._cache_size()
+    again.update(fit.last.quotes)
+    assert linearise._cache_size() == size
+    np.testing.assert_array_equal(again.state.latent, fit.state.latent)
+
+
+def test_what_it_cannot_do_is_said(tmp_path):
+    model = small_model()
+    with pytest.raises(ValueError, match="is not stored: leave out store="):
+        LocalVolFit(model, sampler=Laplace(model.model), store=tmp_path / "run")
+    with pytest.raises(ValueError, match="has no chains"):
+        fitted_fast().to_datatree()

@@ -1,0 +1,145 @@
+"""One case: parameters, data and questions drawn from its seed, run, and compared with the oracle."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from tests.oracles.dense import Rows
+
+from . import api, refusals, verdicts
+from .data import Frame, context_for, draw_data, draw_frame, draw_points, filled, spread
+from .shapes import Shape
+from .truth import Unsure, answer
+from .values import numbers, sd_of
+
+
+class Question(NamedTuple):
+    """A prediction: what kind of inputs, where, and when."""
+
+    kind: str
+    t: float
+    x: np.ndarray
+    context: dict
+
+
+class Case(NamedTuple):
+    """A program: a model, data, and what is asked."""
+
+    shape: Shape
+    seed: int
+    frame: Frame
+    model: dict
+    snapshots: list[tuple]
+    questions: list[Question]
+    smooth: list[float]
+    settings: dict
+
+
+class Verdict(NamedTuple):
+    """What became of a case."""
+
+    case: Case
+    way: str
+    outcome: str  # equal, refused, unsure or finding
+    details: list[str]
+
+
+def draw_case(shape: Shape, seed: int) -> Case:
+    """A case of a shape."""
+    rng = np.random.default_rng([shape.number, seed])
+    frame = draw_frame(rng, shape)
+    model = filled(shape, rng, frame)
+    snapshots = draw_data(rng, shape, frame, model)
+    times = [t for t, *_ in snapshots]
+    smooth = sorted(set(rng.choice(times, min(2, len(times)), replace=False).tolist()))
+    return Case(shape, seed, frame, model, snapshots, _questions(rng, shape, frame, snapshots), smooth, shape.settings)
+
+
+def _questions(rng, shape: Shape, frame: Frame, snapshots: list[tuple]) -> list[Question]:
+    last, x = snapshots[-1][0], snapshots[-1][1]
+    seen = np.unique(np.concatenate([s[1] for s in snapshots]), axis=0)
+    kinds = {"known": x[rng.permutation(len(x))], "new": draw_points(rng, shape, frame, 2)}
+    if len(seen) > 2:
+        kinds["subset"] = seen[rng.choice(len(seen), 2, replace=False)]
+    kinds["superset"] = np.concatenate([x, draw_points(rng, shape, frame, 1)])
+    found = []
+    for kind in rng.choice(list(kinds), 2, replace=False):
+        ahead = 0.0 if rng.random() < 0.6 else frame.dt * spread(rng, 0.1, 10.0)
+        context = context_for(rng, shape, frame, len(kinds[kind]))
+        found.append(Question(str(kind), last + ahead, kinds[kind], context))
+    return found
+
+
+def ratio_of(case: Case) -> float:
+    """The latent's standard deviation over the smallest noise, for Gaussian data."""
+    known = numbers(case.model)
+    if known["likelihood"]["family"] != "Gaussian":
+        return 1.0
+    noise = verdict_noise(known, case.snapshots)
+    return sd_of(known) / float(noise.min())
+
+
+def verdict_noise(known: dict, snapshots: list[tuple]) -> np.ndarray:
+    """The noise of each datum."""
+    from tests.oracles.likelihoods import noise_of
+
+    return noise_of(known["likelihood"], Rows.of(snapshots).named)
+
+
+class Ran(NamedTuple):
+    """What seqgp made of a case."""
+
+    model: Any
+    sampler: Any
+    run: Any
+
+
+def execute(case: Case, **more: Any) -> Ran:
+    """Run a case."""
+    model = api.build(case.model)
+    sampler = api.sampler(model, case.settings)
+    return Ran(model, sampler, api.run(sampler, case.snapshots, key=case.seed, **more))
+
+
+def compare(case: Case, ran: Ran) -> list[str]:
+    """Everything that is asked of a case, against the oracle."""
+    info, state = ran.run.infos[-1], ran.run.state
+    effective = len(state.latent) if case.shape.how != "wide" else api.effective(info)
+    count = int(np.isfinite(np.concatenate([s[2] for s in case.snapshots])).sum())
+    t, x, _, context = case.snapshots[-1]
+    path = [(s[0], s[1], s[3]) for s in case.snapshots if s[0] in case.smooth]
+    asked = [(t, x, context), *((q.t, q.x, q.context) for q in case.questions), *path]
+    rows = Rows.of([(t, x, np.full(len(x), np.nan), context) for t, x, context in asked])
+    true = answer(case.model, case.snapshots, rows, np.random.default_rng(case.seed))
+    allowed = verdicts.tolerance(case.shape.gaussian, count, ratio_of(case), true, float(info.extras["kernel_error"]))
+    found = verdicts.check_evidence(
+        "run", float(info.log_evidence), float(info.log_evidence_se), true, allowed.evidence
+    )
+    ends = np.cumsum([0] + [len(x) for _, x, _ in asked])
+    found += verdicts.check_draws("state.latent", state.latent, true.part(slice(0, ends[1])), effective, allowed)
+    for i, question in enumerate(case.questions, 1):
+        name = f"predict at {question.kind} inputs, t + {question.t - t:.3g}"
+        prediction = api.predict(ran.model, state, question.x, question.t, question.context)
+        one = true.part(slice(ends[i], ends[i + 1]))
+        found += verdicts.check_draws(name, prediction.f, one, effective, allowed)
+    if path:
+        drawn = api.smooth(ran.sampler, state, case.smooth, draws=min(len(state.latent), 2000))
+        smoothed, one = np.concatenate(drawn.latent, axis=1), true.part(slice(ends[-1 - len(path)], ends[-1]))
+        found += verdicts.check_draws(f"smooth at {case.smooth}", smoothed, one, min(effective, 2000), allowed)
+    return [str(one) for one in found]
+
+
+def judge(case: Case, way: str, check) -> Verdict:
+    """The verdict of a case under a way to run it: ``check(case)`` gives what is wrong."""
+    try:
+        wrong = check(case)
+    except Unsure as error:
+        return Verdict(case, way, "unsure", [str(error)])
+    except api.Refused as error:
+        if refusals.is_true(case, error):
+            return Verdict(case, way, "refused", [str(error)])
+        return Verdict(case, way, "finding", [f"refused without a true reason: {type(error).__name__}: {error}"])
+    except Exception as error:  # whatever reaches a user
+        return Verdict(case, way, "finding", [f"{type(error).__name__}: {error}"])
+    return Verdict(case, way, "finding" if wrong else "equal", wrong)

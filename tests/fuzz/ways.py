@@ -1,0 +1,283 @@
+"""Ways to run a case, and relations that need no oracle: what must change nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.oracles.dense import Rows
+
+from . import api, tables
+from .cases import Case, Question, Ran, compare, execute, ratio_of
+from .values import mapped, wide_slots
+
+CLOSE = 1e-6  # relative, of what is the same but for rounding
+
+
+def plain(case: Case) -> list[str]:
+    """In one go, against the oracle."""
+    return compare(case, execute(case))
+
+
+def _same(what: str, a: Any, b: Any) -> list[str]:
+    """Bit for bit."""
+    a, b = np.asarray(a), np.asarray(b)
+    if a.shape != b.shape:
+        return [f"{what}: shapes {a.shape} and {b.shape}"]
+    if np.array_equal(a, b, equal_nan=True):
+        return []
+    return [f"{what}: not bit for bit the same, off by {np.nanmax(np.abs(a - b)):.3g}"]
+
+
+def _alike(what: str, a: Any, b: Any, atol: float) -> list[str]:
+    a, b = np.asarray(a, float), np.asarray(b, float)
+    off = np.abs(a - b)
+    if a.shape == b.shape and (off <= atol + CLOSE * np.abs(b)).all():
+        return []
+    return [f"{what}: {np.max(off):.3g} apart, where {atol:.1g} is rounding ({a.ravel()[0]:.8g}, {b.ravel()[0]:.8g})"]
+
+
+def _same_runs(what: str, a: Ran, b: Ran) -> list[str]:
+    found = _same(f"{what}: log evidence", a.run.infos[-1].log_evidence, b.run.infos[-1].log_evidence)
+    found += _same(f"{what}: draws of the latent", a.run.state.latent, b.run.state.latent)
+    for name in a.run.state.parameters:
+        found += _same(f"{what}: draws of {name}", a.run.state.parameters[name], b.run.state.parameters[name])
+    return found
+
+
+def twice(case: Case) -> list[str]:
+    """The same seed gives the same draws, also of predictions."""
+    a, b, question = execute(case), execute(case), case.questions[0]
+    given = question.x, question.t, question.context
+    both = [np.asarray(api.predict(one.model, one.run.state, *given).f) for one in (a, b)]
+    return _same_runs("run twice", a, b) + _same("predicted twice", *both) + compare(case, a)
+
+
+def stepwise(case: Case) -> list[str]:
+    """One snapshot after the other, each from the state before."""
+    whole, first = execute(case), execute(case._replace(snapshots=case.snapshots[:1]))
+    step = first
+    for snapshot in case.snapshots[1:]:
+        step = step._replace(run=api.run(step.sampler, [snapshot], key=case.seed, state=step.run.state))
+    return _same_runs("step by step", whole, step) + compare(case, step)
+
+
+def resumed(case: Case) -> list[str]:
+    """Killed inside a step (or between two), and taken up again from the store."""
+
+    class Killed(BaseException):
+        pass
+
+    whole, cut = execute(case), int(np.random.default_rng(case.seed).integers(1, len(case.snapshots)))
+
+    def kill(state, info):
+        if state.step == cut:
+            raise Killed
+
+    with tempfile.TemporaryDirectory() as folder:
+        with contextlib.suppress(Killed):
+            execute(case, store=f"{folder}/run", callbacks=kill)
+        again = execute(case, store=f"{folder}/run")
+        read = again._replace(run=again.run._replace(state=api.stored(f"{folder}/run").latest().state))
+        return _same_runs("resumed", whole, again) + _same_runs("read back", whole, read) + compare(case, read)
+
+
+def changed(case: Case) -> list[str]:
+    """A run does not go on with another model, nor with other data for a time that it has seen."""
+    rng = np.random.default_rng(case.seed)
+    with tempfile.TemporaryDirectory() as folder:
+        execute(case._replace(snapshots=case.snapshots[:-1]), store=f"{folder}/run")
+        other, count = case, 0
+
+        def alter(leaf):
+            nonlocal count
+            count += isinstance(leaf, tuple)
+            if isinstance(leaf, tuple) and count == 1:
+                return (*leaf[:-1], leaf[-1] * 1.5 + 0.01)
+            return leaf
+
+        if rng.random() < 0.5 and any(isinstance(one, tuple) for one in _leaves(case.model)):
+            other, what = case._replace(model=mapped(case.model, alter)), "another model"
+        else:
+            t, x, y, context = case.snapshots[0]
+            if np.isnan(y).all():
+                return []
+            near = np.where(np.isnan(y), y, np.where(y >= 1, y - 1, y / 2 + 0.25))  # in the support of any family
+            what, other = "other data", case._replace(snapshots=[(t, x, near, context), *case.snapshots[1:]])
+            if np.array_equal(near, y, equal_nan=True) or case.shape.family in ("Bernoulli", "Ordinal", "Binomial"):
+                return []
+        try:
+            execute(other, store=f"{folder}/run")
+        except api.Refused:
+            return []
+        return [f"resumed with {what}, without a word"]
+
+
+def _leaves(tree: Any) -> list[Any]:
+    found: list[Any] = []
+    mapped(tree, found.append)
+    return found
+
+
+def permuted(case: Case) -> list[str]:
+    """The order of the rows of a snapshot says nothing."""
+    rng = np.random.default_rng(case.seed)
+    orders = [rng.permutation(len(x)) for _, x, _, _ in case.snapshots]
+    turned = [
+        (t, x[o], y[o], {name: values[o] for name, values in context.items()})
+        for (t, x, y, context), o in zip(case.snapshots, orders)
+    ]
+    return _against(case, "rows permuted", case._replace(snapshots=turned))
+
+
+def absent(case: Case) -> list[str]:
+    """A missing value is as good as no row."""
+    kept = []
+    for t, x, y, context in case.snapshots:
+        there = ~np.isnan(y)
+        if not there.any():
+            there[0] = True
+        kept.append((t, x[there], y[there], {name: values[there] for name, values in context.items()}))
+    return _against(case, "missing rows left out", case._replace(snapshots=kept))
+
+
+def never(case: Case) -> list[str]:
+    """A station that never reports changes nothing."""
+    rng = np.random.default_rng(case.seed)
+    x_new = case.snapshots[0][1].mean(0, keepdims=True) + 0.37 * case.frame.dx * rng.random()
+    if case.shape.outputs:
+        x_new[:, 0] = 0
+    more = []
+    for t, x, y, context in case.snapshots:
+        wider = {name: np.append(values, values[:1]) for name, values in context.items()}
+        more.append((t, np.concatenate([x, x_new]), np.append(y, np.nan), wider))
+    return _against(case, "a station that never reports", case._replace(snapshots=more))
+
+
+def _against(case: Case, what: str, other: Case) -> list[str]:
+    """The same evidence, and the answers that the oracle gives to the original."""
+    a, b = execute(case), execute(other)
+    found = []
+    if not wide_slots(case.model) and case.shape.gaussian:  # otherwise the particles, or EP, need not be the same
+        rounding = 1e-6 + 1e-13 * ratio_of(case) ** 2 * (1 + abs(a.run.infos[-1].log_evidence))
+        found = _alike(f"{what}: log evidence", a.run.infos[-1].log_evidence, b.run.infos[-1].log_evidence, rounding)
+    return found + compare(other, b)
+
+
+def units(case: Case) -> list[str]:
+    """Time and space in other units: the same evidence, the same latent."""
+    rng = np.random.default_rng(case.seed)
+    c, d = (float(2.0 ** rng.integers(-12, 12)) for _ in range(2))
+    other = tables.rescaled(case, c, d)
+    return _against(case, f"time × {c:g}, space × {d:g}", other)
+
+
+def columns(case: Case) -> list[str]:
+    """A table as CSV and as Parquet is the snapshots that it was written from."""
+    with tempfile.TemporaryDirectory() as folder:
+        wrong = []
+        for ending in ("csv", "parquet"):
+            read = tables.round_trip(case, Path(folder) / f"table.{ending}")
+            for (t, x, y, context), found in zip(case.snapshots, read):
+                where = f"{ending} at t = {t:g}"
+                wrong += (
+                    _same(f"{where}: t", t, found.t)
+                    + _same(f"{where}: x", x, found.x)
+                    + _same(f"{where}: y", y, found.y)
+                )
+                for name in context:
+                    wrong += _same(f"{where}: {name}", context[name], found.context[name])
+            if len(read) != len(case.snapshots):
+                wrong.append(f"{ending}: {len(read)} of {len(case.snapshots)} snapshots")
+        return wrong
+
+
+def command_line(case: Case) -> list[str]:
+    """``seqgp fit`` gives the draws that the library gives, and what it exports is what it keeps."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        code, said = tables.fit(case, place)
+        if code != 0:
+            raise api.CommandError(said)
+        step, whole = api.stored(place / "run").latest(), execute(case)
+        found = _same("command line: draws", step.state.latent, whole.run.state.latent)
+        found += _same("command line: evidence", step.info.log_evidence, whole.run.infos[-1].log_evidence)
+        return found + tables.exported(place, whole)
+
+
+def compared(case: Case) -> list[str]:
+    """``seqgp.compare`` orders runs by their evidence, and says by how much they differ."""
+    half = case._replace(model={**case.model, "terms": case.model["terms"]}, seed=case.seed + 1)
+    a, b = execute(case, forecast=True), execute(half, forecast=True)
+    table = api.compare({"a": a.run, "b": b.run})
+    found = {one.name: one for one in table.candidates}
+    wrong = _same("compare", found["a"].log_evidence, a.run.infos[-1].log_evidence)
+    difference = found["a"].difference - found["b"].difference
+    expected = a.run.infos[-1].log_evidence - b.run.infos[-1].log_evidence
+    return wrong + _alike("compare: difference", difference, expected, 1e-9 * (1 + abs(found["a"].log_evidence)))
+
+
+def bounded(case: Case) -> list[str]:
+    """A bounded history, long enough to be cut: the evidence is that of all data."""
+    count, (t, x, _, context) = 31, case.snapshots[-1]
+    gap = t - case.snapshots[-2][0] if len(case.snapshots) > 1 else case.frame.dt
+    rng = np.random.default_rng(case.seed)
+    values = np.concatenate([s[2] for s in case.snapshots])
+    values = values[~np.isnan(values)]
+    if not len(values) or context:
+        return []
+    long = [(t + i * gap, x, rng.choice(values, len(x)), {}) for i in range(count)]
+    settings = {**case.settings, "draws": 200}
+    whole, cut = (case._replace(snapshots=long, settings=settings | more) for more in ({}, {"history": 10}))
+    a, b = execute(whole), execute(cut)
+    question = Question("known", long[-1][0] + gap, x, {})
+    found = _alike("history=10: log evidence", b.run.infos[-1].log_evidence, a.run.infos[-1].log_evidence,
+                   1e-5 + 1e-12 * ratio_of(case) ** 2 * (1 + abs(a.run.infos[-1].log_evidence)))  # fmt: skip
+    both = [np.asarray(api.predict(one.model, one.run.state, question.x, question.t, {}).f) for one in (a, b)]
+    sd = both[0].std(0)
+    off = np.abs(both[0].mean(0) - both[1].mean(0)) / sd
+    return found + ([f"history=10: predicted means are {off.max():.2g} sd apart"] if off.max() > 0.7 else [])
+
+
+WAYS = {
+    "plain": plain, "twice": twice, "stepwise": stepwise, "resumed": resumed, "changed": changed, "permuted": permuted,
+    "absent": absent, "never": never, "units": units, "columns": columns, "command_line": command_line,
+    "compared": compared, "bounded": bounded,
+}  # fmt: skip
+ODDS = {
+    "plain": 10, "twice": 1, "stepwise": 1, "resumed": 2, "changed": 2, "permuted": 2, "absent": 2, "never": 1,
+    "units": 2, "columns": 1, "compared": 0.5, "bounded": 0.4,
+}  # fmt: skip
+
+
+def suitable(way: str, case: Case) -> bool:
+    """Whether a way says something about a case."""
+    missing = any(np.isnan(y).any() for _, _, y, _ in case.snapshots)
+    several = len(case.snapshots) > 1
+    rules = {
+        "absent": missing,
+        "never": not case.shape.globe and case.shape.pattern != "grid",
+        "resumed": several, "changed": several, "stepwise": several, "compared": several,
+        "columns": case.shape.pattern != "coincide",
+        "command_line": tables.can_be_configured(case),
+        "bounded": several and case.shape.pattern == "complete" and case.shape.how == "narrow" and case.shape.gaussian,
+        "units": case.shape.how == "narrow" and not case.shape.globe and not case.shape.outputs and case.shape.gaussian,
+    }  # fmt: skip
+    return rules.get(way, True)
+
+
+def draw_way(rng: np.random.Generator, case: Case) -> str:
+    """A way that suits the case; the command line, which compiles anew, for the first case of a shape alone."""
+    if case.seed == 0 and suitable("command_line", case) and rng.random() < 0.4:
+        return "command_line"
+    ways = [way for way in ODDS if suitable(way, case)]
+    odds = np.array([ODDS[way] for way in ways])
+    return str(rng.choice(ways, p=odds / odds.sum()))
+
+
+def rows_of(case: Case) -> Rows:
+    """All rows of a case."""
+    return Rows.of(case.snapshots)

@@ -1,0 +1,90 @@
+"""Tables that would be read as something else than they say: each is refused, by row."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import seqgp
+from seqgp.base.errors import ModelError
+from seqgp.io.errors import TableError
+from seqgp.io.tables import Columns, snapshots_from
+
+COLUMNS = Columns("t", ["x"], "y")
+GOOD = "t,x,y,note\n0,1,2,a\n0,2,3,b\n1,1,4,c\n"
+
+
+def read(tmp_path, content, columns=COLUMNS, name="table.csv"):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return snapshots_from(path, columns)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (GOOD.replace("0,2,3,b", "0,2"), r"row 3 stops after 2 of 4 fields: a field or a comma is missing"),
+        (GOOD.replace("0,2,3,b", '0,2,"3,b"').replace("3,b", "3"), r"row 3 stops after 3 of 4 fields"),
+        (GOOD.replace("a\n", '"a, and\nmore"\n').replace("0,2,3,b", '0,2,"b,c"'), r"row 4 stops after 3 of 4 fields"),
+        (GOOD.replace("0,2,3,b", "0,2").replace("\n", "\r"), r"row 3 stops after 2"),
+        (GOOD.replace("1,1,4,c", "1,1"), r"row 4 stops after 2 of 4 fields: the file is cut off"),
+        (
+            GOOD.replace("0,2,3", f"{2**53 + 1},2,3").replace("0,1,2", f"{2**53},1,2"),
+            r"row 2, column 't'.*beyond 2\^53",
+        ),
+        (GOOD.replace("0,2,3", f"0,{2**60},3"), r"row 3, column 'x'.*beyond 2\^53"),
+        (GOOD.replace("0,2,3", '0,2,"1,000"'), r"'1,000' is not a number; write 1000, .*or 1\.000 if it is a decimal"),
+        (GOOD.replace("0,2,3", '0,2,"1,000,000.5"'), r"write 1000000\.5, without commas between thousands$"),
+        (GOOD.replace("0,2,3", '0,2,"1,5"'), r"write a decimal point, not a comma"),
+        (GOOD.encode("utf-16-le"), "in UTF-16, without its mark: save it as UTF-8"),
+        (GOOD.encode("utf-16-be"), "in UTF-16, without its mark: save it as UTF-8"),
+        (GOOD.encode("utf-16"), "in UTF-16: save it as UTF-8"),
+    ],
+)
+def test_what_would_be_misread_is_refused(tmp_path, content, said):
+    with pytest.raises(TableError, match=rf"table\.csv: .*{said}"):
+        read(tmp_path, content)
+
+
+def test_empty_fields_and_blank_lines_are_fine(tmp_path):
+    first, second = read(tmp_path, GOOD.replace("0,2,3,b", "0,2,,") + "\n  \n")
+    assert np.isnan(first.y[1])
+    assert second.y.tolist() == [4.0]
+
+
+def test_a_folder_that_is_called_like_a_table(tmp_path):
+    (tmp_path / "x.csv").mkdir()
+    with pytest.raises(TableError, match=r"x\.csv: a folder, not a table"):
+        snapshots_from(tmp_path / "x.csv", COLUMNS)
+
+
+def test_a_parquet_file_with_two_equal_columns(tmp_path):
+    values = pa.array([0.0, 1.0])
+    pq.write_table(pa.Table.from_arrays([values, values, values, values], ["t", "x", "y", "y"]), tmp_path / "a.parquet")
+    with pytest.raises(TableError, match=r"a\.parquet: two columns are called 'y'; rename one"):
+        snapshots_from(tmp_path / "a.parquet", COLUMNS)
+    pd.DataFrame({"t": [0], "x": [2**53 + 1], "y": [1.0]}).to_parquet(tmp_path / "b.parquet")
+    with pytest.raises(TableError, match=r"row 2, column 'x': 9007199254740993 is beyond 2\^53"):
+        snapshots_from(tmp_path / "b.parquet", COLUMNS)
+
+
+def test_priors_and_jitter_beyond_double_precision():
+    with pytest.raises(ModelError, match=r"low = -1e\+308 and high = 1e\+308 are further apart"):
+        seqgp.ScaledSigmoid(-1e308, 1e308)
+    with pytest.raises(ModelError, match="its prior reaches below zero"):
+        seqgp.likelihoods.Gaussian(noise=seqgp.ScaledSigmoid(-1e307, 1e307))
+    kernel = seqgp.Separable(seqgp.kernels.Matern32(1.0), seqgp.kernels.Matern32(1.0))
+    with pytest.raises(ModelError, match=r"jitter = 1e\+18 is relative to scale², and above 0\.01 it is noise"):
+        seqgp.Model(kernel, seqgp.likelihoods.Gaussian(noise=1.0), jitter=1e18)
+
+
+def test_coordinates_beyond_a_pole_are_named():
+    kernel = seqgp.Separable(seqgp.kernels.Matern32(1.0), seqgp.kernels.GreatCircle(seqgp.kernels.Matern32(500.0)))
+    model = seqgp.Model(kernel, seqgp.likelihoods.Gaussian(noise=1.0))
+    swapped = seqgp.Snapshot(0.0, np.array([[48.0, 11.5], [35.7, 139.7]]), np.zeros(2))
+    from seqgp.samplers.validation import check_snapshot
+
+    with pytest.raises(seqgp.DataError, match=r"latitude = 139\.7 \(row 1 of 2\) is not between -90 and 90.*swapped\?"):
+        check_snapshot(model, swapped)
+    check_snapshot(model, swapped._replace(x=swapped.x[:, ::-1]))

@@ -1,0 +1,90 @@
+"""Refusals by name: filters beyond the memory, data that filters have no answer to, likelihoods that raise."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import seqgp
+from seqgp.samplers.online import budget
+from seqgp.statespace import snapshot_ep
+
+MODEL = seqgp.Model(
+    seqgp.Separable(seqgp.kernels.Matern32(1.0), seqgp.kernels.Matern32(1.0), 1.0), seqgp.likelihoods.Gaussian(0.1)
+)
+
+
+@pytest.mark.parametrize(
+    ("sites", "gaps", "filter"), [(1000, 300, "dense"), (3000, 0, "rotated"), (3000, 300, "low rank")]
+)
+def test_filters_that_do_not_fit_are_refused_before_anything_is_compiled(sites, gaps, filter, monkeypatch):
+    monkeypatch.setattr(budget, "available_bytes", lambda: 16 * 10**9)
+    monkeypatch.setattr("seqgp.samplers.online.filters.compiled", None)  # nothing is
+    x, y = np.random.default_rng(0).random((sites, 2)), np.zeros(sites)
+    y[:gaps] = np.nan
+    with pytest.raises(
+        seqgp.SamplerError, match=rf"{filter}\) of 256 particles on {sites} sites.* GB are available; .*Knots"
+    ):
+        seqgp.OnlineSampler(MODEL).init(jax.random.key(0), seqgp.Snapshot(0.0, x, y))
+
+
+@pytest.mark.parametrize("sites", [24, 64])
+def test_what_is_said_to_be_needed_is_what_filters_take(sites):
+    """Environments twice and states three times, and these are the arrays of a filter: dense, and of low rank."""
+    x, y = np.random.default_rng(0).random((sites, 2)), np.zeros(sites)
+    y[0] = np.nan
+    state, _ = seqgp.OnlineSampler(MODEL, particles=16, draws=10).init(jax.random.key(0), seqgp.Snapshot(0.0, x, y))
+    filters, filter = state.live.filters, state.live.history.filter
+    environments, states = (
+        sum(leaf.nbytes for group in filters.groups for leaf in jax.tree.leaves(group[part])) / 16 for part in (0, 1)
+    )
+    assert budget.particle_bytes(filter) == pytest.approx(2 * environments + 3 * states, rel=0.05)
+
+
+COUNTS = seqgp.Model(
+    seqgp.Separable(seqgp.kernels.Matern12(1.0), seqgp.kernels.Matern12(1.0), 1.0), seqgp.likelihoods.Poisson()
+)
+SNAPSHOT = seqgp.Snapshot(2.5, np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 3.0, 40.0]))
+
+
+def test_data_without_an_answer_are_named(monkeypatch):
+    monkeypatch.setattr(snapshot_ep, "TABLES", 1)
+    monkeypatch.setattr(snapshot_ep, "SWEEPS", 1)
+    with pytest.raises(seqgp.SamplerError, match=r"t = 2.5, station 0 .*did not converge, for 16 of 16 particles"):
+        seqgp.OnlineSampler(COUNTS, particles=16, draws=10).init(jax.random.key(0), SNAPSHOT)
+
+
+class Improper(dist.Poisson):
+    """Probabilities that sum to more than one."""
+
+    def log_prob(self, value):
+        return super().log_prob(value) + 10.0
+
+
+def test_probabilities_above_one_are_named():
+    likelihood = seqgp.likelihoods.Likelihood(lambda f, context: Improper(jnp.exp(f)), pointwise=True)
+    model = seqgp.Model(COUNTS.kernel, likelihood)
+    with pytest.raises(seqgp.SamplerError, match=r"t = 2.5, station 0 .*discrete datum is above zero"):
+        seqgp.OnlineSampler(model, particles=16, draws=10).init(jax.random.key(0), SNAPSHOT)
+
+
+class Broken(dist.Normal):
+    """Raises where a sampler first needs it."""
+
+    def log_prob(self, value):
+        raise ZeroDivisionError("of my own")
+
+
+def raising(f, context):
+    raise RuntimeError("of my own")
+
+
+@pytest.mark.parametrize("function", [raising, lambda f, context: Broken(f, 1.0)])
+def test_an_exception_inside_a_likelihood_is_named_with_its_traceback(function):
+    model = seqgp.Model(COUNTS.kernel, seqgp.likelihoods.Likelihood(function, pointwise=True))
+    with pytest.raises(
+        seqgp.ModelError, match=r"t = 2.5: \w+Error: of my own \(in Likelihood\(.*(raising|lambda)"
+    ) as caught:
+        seqgp.OnlineSampler(model, particles=16).init(jax.random.key(0), SNAPSHOT)
+    assert isinstance(caught.value.__cause__, (RuntimeError, ZeroDivisionError))
