@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NAME = re.compile(r"[A-Za-z0-9._-]+")
-EXTRAS = {"io", "cli", "plots", "localvol", "fleet", "docs", "all", "dev"}
+EXTRAS = {"io", "cli", "plots", "localvol", "fleet", "sktime", "docs", "all", "dev"}
 
 
 @pytest.fixture(scope="module")
