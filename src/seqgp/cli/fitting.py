@@ -114,7 +114,8 @@ class Continued(NamedTuple):
 
     def check(self, table: Path, snapshots: list[Labelled]) -> None:
         """Raise unless the run can go on with what a table holds."""
-        check_table(table, self.session.sampler, snapshots, self.session.state)
+        section = self.configuration.data.model_dump()
+        check_table(table, self.session.sampler, snapshots, self.session.state, section)
         self.stations.check(table, snapshots)
 
     def extend(self, snapshots: list[Labelled]) -> Run:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from seqgp.base.info import ChainInfo
 from seqgp.base.remarks import add_up
+from seqgp.base.transforms import transform_of
 from seqgp.cli.common import (
     DAMAGED,
     Debug,
@@ -30,6 +31,7 @@ from seqgp.cli.common import (
 from seqgp.cli.fitting import configuration_of
 from seqgp.cli.template import TEMPLATE
 from seqgp.evaluate.predict import predict as predict_at
+from seqgp.evaluate.transformed import in_units
 from seqgp.io.configuration import DataSection
 from seqgp.io.dates import time_from
 from seqgp.io.export import EXPORTS, export_run, write_table
@@ -107,7 +109,8 @@ def predict(
     if when is not None and when < state.t:
         last = moment(store, state.t)
         raise Mistake(f"--time {t}: before the last time of the run, {last}; only the present and the future are kept")
-    prediction = predict_at(stream(seed or 0, "predict"), model, state, x, when, context)
+    predicted = predict_at(stream(seed or 0, "predict"), model, state, x, when, context)
+    prediction = in_units(predicted, data.columns().transform)
     values = (*_statistics(prediction.f), *_statistics(prediction.y))
     frame = frame.assign(**dict(zip(RESULTS, values)))
     write_table(output, frame)
@@ -133,6 +136,7 @@ def summary(folder: RunFolder, json: Json = False, debug: Debug = False) -> None
         "whole": sum(step.whole for step in steps),
         "first": steps[0].t,
         "last": last.t,
+        "transform": _transform_words(store),
         "parameters": parameters,
         "ess": info.ess,
         "rhat": getattr(info, "rhat", None),
@@ -220,6 +224,12 @@ def _time(text: str, data: DataSection) -> float:
         raise Mistake(f"--time {text}: {error}") from error
 
 
+def _transform_words(store: Store) -> str | None:
+    data = store.manifest.section("data")
+    transform = transform_of(data)
+    return None if transform is None else transform.of(str(data.get("value") or "y"))
+
+
 def _statistics(draws: Any) -> list[np.ndarray]:
     values = np.asarray(draws)
     return [values.mean(axis=0), values.std(axis=0), *np.quantile(values, [0.025, 0.5, 0.975], axis=0)]
@@ -227,6 +237,8 @@ def _statistics(draws: Any) -> list[np.ndarray]:
 
 def _show_summary(out: Any, said: dict[str, Any], info: Any, times: str) -> None:
     out.print(f"{said['run']}: {said['steps']} steps ({said['whole']} whole), {times}", markup=False)
+    if said["transform"] is not None:
+        out.print(f"the model is for {said['transform']}, and so are its parameters", markup=False)
     columns = ("mean", "sd", "2.5%", "97.5%")
     chains = ("ESS", "R-hat") if isinstance(info, ChainInfo) else ()
     table = Table(Column("parameter", no_wrap=True), *columns, *chains, box=SIMPLE)

@@ -63,6 +63,9 @@ def compare(runs: Mapping[str, Any]) -> Comparison:
     The evidence is the marginal density of the data, with parameters and latent function integrated out. Runs of the
     online sampler have it. Forecasts (``run(…, forecast=True)``) are compared over the steps that all runs forecast.
 
+    Where runs transform their data differently, their evidence is of different data and is left out. Scores of
+    forecasts are in the units of the data.
+
     Args:
         runs: a run for each name, over the same snapshots.
     """
@@ -78,6 +81,8 @@ def compare(runs: Mapping[str, Any]) -> Comparison:
         raise DataError(f"compare: the runs end at different times ({said}); run all of them over the same snapshots")
     shared = set.intersection(*({t for t, info in found.items() if info.scores} for found in infos.values()))
     evidence = {name: _number(getattr(info, "log_evidence", None)) for name, info in last.items()}
+    if len({_transform(run) for run in runs.values()}) > 1:
+        evidence = dict.fromkeys(evidence, float("nan"))
     variance = {name: _number(getattr(info, "log_evidence_se", None)) ** 2 for name, info in last.items()}
     scores = {name: _mean_scores([infos[name][t].scores for t in sorted(shared)]) for name in runs}
     known = all(np.isfinite(value) for value in evidence.values())
@@ -100,6 +105,12 @@ def compare(runs: Mapping[str, Any]) -> Comparison:
     return Comparison(candidates, len(shared))
 
 
+def _transform(run: Any) -> str:
+    """What a stored run says of the transform of its data."""
+    store = getattr(run, "store", None)
+    return "None" if store is None else repr(store.manifest.section("data").get("transform"))
+
+
 def _number(value: float | None) -> float:
     return float("nan") if value is None else float(value)
 
@@ -108,5 +119,6 @@ def _mean_scores(scores: list[dict[str, float]]) -> tuple[float, float, float]:
     if not scores:
         return float("nan"), float("nan"), float("nan")
     names = ("crps", "log_score", "coverage_95")
-    crps, log_score, coverage = (float(np.mean([one[name] for one in scores])) for name in names)
+    found = {name: [one[name] for one in scores if name in one] for name in names}  # zeros alone have no log score
+    crps, log_score, coverage = (float(np.mean(found[name])) if found[name] else float("nan") for name in names)
     return crps, log_score, coverage

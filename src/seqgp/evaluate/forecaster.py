@@ -12,8 +12,10 @@ from jaxtyping import Array, Key
 
 from seqgp.base.errors import SeqgpError
 from seqgp.base.snapshot import Snapshot
-from seqgp.evaluate.predict import predict
+from seqgp.base.transforms import Transform
+from seqgp.evaluate.predict import Prediction, predict
 from seqgp.evaluate.prequential import drift_alarm, prequential
+from seqgp.evaluate.transformed import in_units
 from seqgp.fields.sites import pad_rows, padded_size
 from seqgp.model import Model
 from seqgp.samplers.base import State
@@ -28,10 +30,11 @@ class Forecaster:
     Args:
         model: the model.
         recent: scores of earlier steps, for a run that goes on.
+        transform: that of the data in the snapshots; scores are in the units that the data had before.
     """
 
-    def __init__(self, model: Model, recent: Iterable[dict[str, Any]] = ()):
-        self._model = model
+    def __init__(self, model: Model, recent: Iterable[dict[str, Any]] = (), transform: Transform | None = None):
+        self._model, self._transform = model, transform
         self._recent: deque[dict[str, Any]] = deque(recent, maxlen=MEMORY)
 
     def __call__(
@@ -43,7 +46,7 @@ class Forecaster:
         try:
             x, y, context = _padded(self._model, snapshot)
             prediction = predict(key, self._model, state.thinned(DRAWS), x, t=snapshot.t, context=context)
-            scores = prequential(np.asarray(prediction.y), y, float(prediction.log_score(y)))
+            scores = self._scores(prediction, y)
         except NotImplementedError:
             return {}, ()  # some data cannot be drawn
         except SeqgpError as error:  # where the snapshot itself is wrong, the step will raise
@@ -51,6 +54,14 @@ class Forecaster:
         self._recent.append(scores)
         drift = drift_alarm(self._recent)
         return scores, (drift.message,) if drift.alarm else ()
+
+    def _scores(self, prediction: Prediction, y: np.ndarray) -> dict[str, float]:
+        transform, prediction = self._transform, in_units(prediction, self._transform)
+        if transform is not None:
+            y = transform.restored(y)
+            if np.isnan(transform.log_jacobian(y)).all():  # zeros alone, which have no density
+                return prequential(np.asarray(prediction.y), y)
+        return prequential(np.asarray(prediction.y), y, float(prediction.log_score(y)))
 
 
 def _padded(model: Model, snapshot: Snapshot) -> tuple[np.ndarray, np.ndarray, Any]:

@@ -14,6 +14,7 @@ from jaxtyping import Array
 from seqgp.base.errors import extra
 from seqgp.base.info import ChainInfo, Info, OnlineInfo
 from seqgp.base.snapshot import Snapshot
+from seqgp.base.transforms import Transform, transform_of
 from seqgp.io.errors import StoreError
 from seqgp.io.naming import Naming, naming_of
 from seqgp.io.step import labels_of
@@ -46,7 +47,8 @@ def to_datatree(source: Any, model: Model | None = None) -> xr.DataTree:
     at the same inputs), ``sample_stats`` (per step: R-hat, ESS, seconds, evaluations), ``observed_data`` and
     ``constant_data`` (inputs, context). With names, a location is a named place, with NaN at times without it. Without
     names, it is the number of a row, whose inputs are ``constant_data/x``. If times are dates in the run's table,
-    ``date`` is a coordinate beside ``time``.
+    ``date`` is a coordinate beside ``time``. Latent and data are in the units of the run's table; if
+    it transforms them, parameters are those of the model for the transformed data.
 
     Args:
         source: a ``Run`` or a :class:`Store`; of a store, all steps that are kept whole.
@@ -57,17 +59,18 @@ def to_datatree(source: Any, model: Model | None = None) -> xr.DataTree:
     records = _records(source, store)
     names = _location_names(records)
     places = _places(records, names)
-    naming = naming_of({} if store is None else store.manifest.section("data"), records[-1].snapshot.x.shape[1])
+    section = {} if store is None else store.manifest.section("data")
+    naming, transform = naming_of(section, records[-1].snapshot.x.shape[1]), transform_of(section)
     times = _times([record.state.t for record in records], naming)
     groups = {
-        "posterior": _posterior(records, places),
+        "posterior": _posterior(records, places, transform),
         "sample_stats": _sample_stats([record.info for record in records]),
-        "observed_data": _observed(records, places, naming),
+        "observed_data": _observed(records, places, naming, transform),
         "constant_data": _constant(records, places, naming),
     }
     if model is not None:
         check_state(model, records[-1].state, "to_datatree")
-        groups["posterior_predictive"] = _predictive(records, places, model)
+        groups["posterior_predictive"] = _predictive(records, places, model, transform)
     attributes = {"inference_library": "seqgp", "settings": json.dumps(records[-1].info.settings)}
     for name, group in groups.items():
         group = group.assign_coords(times)
@@ -142,7 +145,12 @@ def _chained(draws: Any, chains: int) -> np.ndarray:
     return values.reshape(chains, len(values) // chains, *values.shape[1:])
 
 
-def _posterior(records: list[Record], places: _Places) -> xr.Dataset:
+def _back(values: Any, transform: Transform | None) -> np.ndarray:
+    """Draws in the units of the run's table."""
+    return np.asarray(values) if transform is None else transform.inverse(values)
+
+
+def _posterior(records: list[Record], places: _Places, transform: Transform | None) -> xr.Dataset:
     chains = _chains(records[-1])
     same = [record for record in records if _chains(record) == chains]
     if len(same) != len(records):
@@ -152,7 +160,7 @@ def _posterior(records: list[Record], places: _Places) -> xr.Dataset:
         stacked = _stack([_chained(v, chains) for v in values], axis=2)
         return xr.Variable(("chain", "draw", "time", *dims), stacked, attrs)
 
-    latent = places.put([record.state.latent for record in records], axis=1)
+    latent = places.put([_back(record.state.latent, transform) for record in records], axis=1)
     variables = {"latent": variable(latent, ("location",), long_name="level f + mean")}
     for name in records[-1].state.parameters:
         values = [record.state.parameters[name] for record in records]
@@ -162,10 +170,10 @@ def _posterior(records: list[Record], places: _Places) -> xr.Dataset:
     return data.assign_coords({dim: np.arange(size) for dim, size in data.sizes.items() if dim != "time"})
 
 
-def _predictive(records: list[Record], places: _Places, model: Model) -> xr.Dataset:
+def _predictive(records: list[Record], places: _Places, model: Model, transform: Transform | None) -> xr.Dataset:
     chains = _chains(records[-1])
     dims = _data_dims(records)
-    drawn = [_replicate(record, model) for record in records]
+    drawn = [_back(_replicate(record, model), transform) for record in records]
     drawn = places.put(drawn, axis=1) if dims == ("location",) else drawn
     stacked = _stack([_chained(draws, chains) for draws in drawn], axis=2)
     data = xr.Dataset({"y": xr.Variable(("chain", "draw", "time", *dims), stacked)})
@@ -198,8 +206,9 @@ def _data_dims(records: list[Record]) -> tuple[str, ...]:
     return tuple(f"y_dim_{i}" for i in range(snapshots[-1].y.ndim))
 
 
-def _observed(records: list[Record], places: _Places, naming: Naming) -> xr.Dataset:
+def _observed(records: list[Record], places: _Places, naming: Naming, transform: Transform | None) -> xr.Dataset:
     dims, data = _data_dims(records), [record.snapshot.y for record in records]
+    data = data if transform is None else [transform.restored(y) for y in data]
     stacked = _stack(places.put(data, axis=0) if dims == ("location",) else data, axis=0)
     attributes = {} if naming.value is None else {"long_name": naming.value}
     return xr.Dataset({"y": xr.Variable(("time", *dims), stacked, attributes)})

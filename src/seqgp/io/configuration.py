@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from seqgp.base.errors import SeqgpError, one_line
 from seqgp.base.snapshot import Snapshot
+from seqgp.base.transforms import transform_from, transform_of
 from seqgp.base.validation import MAX_COUNT
 from seqgp.evaluate.choose import Choice, best_sampler
 from seqgp.fields.dense import Dense
@@ -59,6 +60,11 @@ class DataSection(Strict):
         "days", description="the unit of time, if times are dates"
     )
     origin: str | None = Field(None, description="the date of time zero, if times are dates; the first date by default")
+    transform: str | dict[str, Any] | None = Field(
+        None,
+        description='transform the data for the model; results are in their own units: `"log"`, `"sqrt"`, '
+        "`{ log_offset = 1 }` or `{ boxcox = 0.5 }`",
+    )
 
     @field_validator("file")
     @classmethod
@@ -71,6 +77,13 @@ class DataSection(Strict):
         if text is not None:
             parse_origin(text)
         return text
+
+    @field_validator("transform", mode="before")
+    @classmethod
+    def _known_transform(cls, words: Any) -> Any:
+        if words is not None:
+            transform_from(words)
+        return words
 
     @field_validator("inputs")
     @classmethod
@@ -91,7 +104,10 @@ class DataSection(Strict):
 
     def columns(self) -> Columns:
         """The columns of the table."""
-        return Columns(self.time, self.inputs, self.value, self.location, self.covariates, self.unit, self.origin)
+        return Columns(
+            self.time, self.inputs, self.value, self.location, self.covariates, self.unit, self.origin,
+            transform=transform_of({"transform": self.transform}),
+        )  # fmt: skip
 
 
 ONLINE = ("particles", "history", "forget")
@@ -196,6 +212,14 @@ class Configuration(Strict):
             if name not in used:
                 known = f"it uses {', '.join(used)}" if used else f"a {family} likelihood uses none"
                 raise ValueError(f"data.covariates.{name} has no effect: {known}; leave it out")
+        if self.data.transform is not None and (
+            family != "Gaussian" or likelihood.arguments().get("errors") is not None
+        ):
+            what = f"the {family} likelihood" if family != "Gaussian" else "likelihood.errors"
+            why = "is for the data as they are" if family != "Gaussian" else "are in the units of the data"
+            raise ValueError(
+                f"data.transform is for a Gaussian likelihood alone, and {what} {why}; leave one of them out"
+            )
         if self.sampler.nodes is not None and self.sampler.latent != "knots":
             raise ValueError(f"sampler.nodes has no effect with latent = {self.sampler.latent!r}; knots have nodes")
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from seqgp.fields.grid import Grid, SharedGrid
 from seqgp.io.configuration import Configuration, ConfigurationError, DataSection
 from seqgp.io.dates import parse_origin
 from seqgp.io.errors import TableError
+from seqgp.io.frames import row_in_file
 from seqgp.io.stations import Stations
 from seqgp.io.store import Store
 from seqgp.io.tables import Labelled, first_date, snapshots_from
+from seqgp.io.timestamps import moment_text
 from seqgp.samplers.base import State
 from seqgp.samplers.validation import check_snapshot
 
@@ -44,7 +47,7 @@ def read_snapshots(configuration: Configuration) -> list[Labelled]:
 def check_configured(configuration: Configuration, sampler: Any, snapshots: list[Labelled]) -> None:
     """Raise, before anything is sampled or written, unless the sampler can take all snapshots of the table."""
     file = configuration.data.file
-    check_table(file, sampler, snapshots)
+    check_table(file, sampler, snapshots, data=configuration.data.model_dump())
     folder = Store(configuration.run.folder)
     stations_of(configuration, sampler, folder if folder.exists else None).check(file, snapshots)
     if len(snapshots) > 1:
@@ -64,7 +67,9 @@ def resolved(config: Path, configuration: Configuration, seed: int | None) -> Co
     """Paths relative to the configuration's folder, the seed of the command line, and dates counted from the first."""
     data, section = configuration.data, configuration.run
     file, folder = str(config.parent / data.file), config.parent / section.folder
-    origin = _origin(config, data, file, Store(folder))
+    store = Store(folder)
+    origin = _origin(config, data, file, store)
+    _check_transform(config, data, store)
     if origin is None and "unit" in data.model_fields_set:
         raise ConfigurationError(
             f"{config}: data.unit has no effect: column {data.time!r} holds numbers, not dates; leave it out"
@@ -100,15 +105,48 @@ def _origin(config: Path, data: DataSection, file: str, store: Store) -> str | N
     return zero
 
 
-def _check(file: str | Path, model: Any, snapshot: Labelled) -> None:
+def _check_transform(config: Path, data: DataSection, store: Store) -> None:
+    """A run has one transform: its steps hold transformed data."""
+    held = store.manifest.section("data") if store.exists and len(store) else {}
+    if "file" in held and held.get("transform") != data.transform:
+        raise ConfigurationError(
+            f"{config}: data.transform is {data.transform!r}, but the run in {store.path} was begun with "
+            f"{held.get('transform')!r}; give the same, or another folder"
+        )
+
+
+def _check(file: str | Path, model: Any, snapshot: Labelled, data: Mapping[str, Any]) -> None:
     """A snapshot that the model cannot take is refused before anything is sampled or written."""
     try:
         check_snapshot(model, snapshot)
     except SeqgpError as error:
-        raise ConfigurationError(f"{file}: t = {snapshot.t:g}: {error}") from error
+        where = moment_text(snapshot.t, data)
+        row = _first_refused(model, snapshot)
+        if row is not None and snapshot.records is not None:
+            named = "" if snapshot.labels is None else f", location {snapshot.labels[row]!r}"
+            where = f"row {row_in_file(Path(file), snapshot.records[0] + row)} ({where}{named})"
+        raise ConfigurationError(f"{file}: {where}: {error}") from error
 
 
-def check_table(file: str | Path, sampler: Any, snapshots: list[Labelled], state: State | None = None) -> None:
+def _first_refused(model: Any, snapshot: Labelled) -> int | None:
+    """The first row whose value the likelihood refuses, with all others missing; ``None`` where it is no value."""
+    for row in np.flatnonzero(~np.isnan(snapshot.y)) if snapshot.y.ndim == 1 else ():
+        alone = np.full_like(snapshot.y, np.nan)
+        alone[row] = snapshot.y[row]
+        try:
+            model.likelihood.check_data(alone, snapshot.context)
+        except SeqgpError:
+            return int(row)
+    return None
+
+
+def check_table(
+    file: str | Path,
+    sampler: Any,
+    snapshots: list[Labelled],
+    state: State | None = None,
+    data: Mapping[str, Any] | None = None,
+) -> None:
     """Snapshots that model or sampler cannot take are refused before anything is sampled or written.
 
     Args:
@@ -116,9 +154,10 @@ def check_table(file: str | Path, sampler: Any, snapshots: list[Labelled], state
         sampler: the sampler of the run.
         snapshots: the snapshots.
         state: the last one of a run that goes on; one that begins has a representation that suits its first snapshot.
+        data: the section of the configuration, for the dates in messages.
     """
     for snapshot in snapshots:
-        _check(file, sampler.model, snapshot)
+        _check(file, sampler.model, snapshot, data or {})
     if not snapshots or not isinstance(getattr(sampler, "latent", None), Grid):
         return
     held = getattr(state, "representation", None)  # not every sampler has one

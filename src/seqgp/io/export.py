@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from seqgp.base.errors import extra
+from seqgp.base.transforms import Transform, transform_of
 from seqgp.io.arviz import to_datatree
 from seqgp.io.files import unwritten, write_atomically, write_csv
 from seqgp.io.naming import naming_of
@@ -76,20 +77,21 @@ def latent_table(store: Store) -> pd.DataFrame:
     dates = names.dates([step.t for step in steps])
     found: Any = [step.t for step in steps] if dates is None else pd.to_datetime(dates, format="ISO8601")
     times = {names.time or "time": found} | ({} if dates is None else {names.unit: [step.t for step in steps]})
-    frames = [_rows(step, names.location or "location", inputs, names.value or "y") for step in steps]
+    transform = transform_of(store.manifest.section("data"))
+    frames = [_rows(step, names.location or "location", inputs, names.value or "y", transform) for step in steps]
     counts = [len(frame) for frame in frames]
     columns = {name: pd.Series(values).repeat(counts).reset_index(drop=True) for name, values in times.items()}
     rows = pd.concat(frames, ignore_index=True)
     return pd.DataFrame({_apart(name): column for name, column in columns.items() if name not in rows} | dict(rows))
 
 
-def _rows(step: Step, location: str, inputs: list[str], value: str) -> pd.DataFrame:
+def _rows(step: Step, location: str, inputs: list[str], value: str, transform: Transform | None) -> pd.DataFrame:
     snapshot, summary = step.snapshot, step.summary
     n = len(snapshot.x)
     columns = {_apart(location): step.labels or np.arange(n).astype(str).tolist()}
     columns |= {_apart(name): snapshot.x[:, d] for d, name in enumerate(inputs)}
     if snapshot.y.shape == (n,):
-        columns[_apart(value)] = snapshot.y
+        columns[_apart(value)] = snapshot.y if transform is None else transform.restored(snapshot.y)
     columns |= dict(zip(STATISTICS, summary.latent))
     return pd.DataFrame(columns)
 

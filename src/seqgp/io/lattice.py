@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from seqgp.base.errors import SeqgpError
+from seqgp.base.transforms import Transform, transform_of
 from seqgp.io.store import Store
 from seqgp.model import Model
 from seqgp.samplers.base import State
@@ -27,7 +28,12 @@ class LatticeSurface(NamedTuple):
 
 
 def surface_of(
-    model: Model, state: State, box: Sequence[tuple[float, float]], cells: int, draws: int = 400
+    model: Model,
+    state: State,
+    box: Sequence[tuple[float, float]],
+    cells: int,
+    draws: int = 400,
+    transform: Transform | None = None,
 ) -> LatticeSurface:
     """The posterior at the last time of a state, over a box of two inputs.
 
@@ -37,6 +43,7 @@ def surface_of(
         box: for each input its least and largest value.
         cells: points along each side.
         draws: of the posterior, evenly spread over those there are.
+        transform: that of the data; the surface is in the units that they had before.
     """
     axes = (np.linspace(*box[0], cells), np.linspace(*box[1], cells))
     points = np.stack(np.meshgrid(*axes, indexing="xy"), axis=-1).reshape(-1, 2)
@@ -48,6 +55,7 @@ def surface_of(
         for block in padded.reshape(-1, BLOCK, 2)
     ]
     level = np.concatenate(levels, axis=1)[:, : len(points)]
+    level = level if transform is None else transform.inverse(level)
     shape = (cells, cells)
     return LatticeSurface(axes, level.mean(axis=0).reshape(shape), level.std(axis=0).reshape(shape))
 
@@ -79,7 +87,8 @@ def surfaces_of(
     if x.shape[1] != 2 or unknown_between(model, x):
         return {}
     box = list(zip(x.min(axis=0).tolist(), x.max(axis=0).tolist()))
-    return {i: surface_of(model, state, box, cells, draws) for i, state in states.items() if i in numbers}
+    transform = None if store is None else transform_of(store.manifest.section("data"))
+    return {i: surface_of(model, state, box, cells, draws, transform) for i, state in states.items() if i in numbers}
 
 
 def unknown_between(model: Model, x: Float[np.ndarray, "n D"]) -> str:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqgp.base.info import ChainInfo
+from seqgp.base.transforms import transform_of
 from seqgp.io.errors import DamagedError, StoreError
 from seqgp.io.files import HEADER, SEAL, Container, as_header, read_own, verified, write_container
 from seqgp.io.layout import BROKEN, own_folder, step_files, step_path
@@ -101,7 +102,8 @@ def _write(path: Path, header: dict[str, Any], arrays: Any) -> None:
     info = parts["info"] or _no_info(number, t)
     summary = parts["summary"]
     if summary is None and parts["state"] is not None:
-        summary = summarise(parts["state"])
+        section = (header.get("manifest") or {}).get("configuration") or {}
+        summary = summarise(parts["state"], transform_of(section.get("data") or {}))
     if summary is None:
         summary = (np.full((7, len(snapshot.x)), np.nan), {})
     found: Arrays = {}

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from seqgp.base.errors import DataError
 from seqgp.base.info import Info
 from seqgp.base.snapshot import Snapshot
+from seqgp.base.transforms import transform_of
 from seqgp.evaluate.forecaster import MEMORY, Forecaster
 from seqgp.io.layout import MANIFEST, STEPS, step_path
 from seqgp.io.lock import locked
@@ -139,7 +140,9 @@ def _read(store: Store, sampler: Sampler, keep: int | None, forecast: bool) -> _
     state = steps[-1].state if steps else None
     infos = [step.info for step in (steps if keep is None else steps[-max(keep, MEMORY) :])]
     memory = _Memory(state, steps[-1].snapshot if steps else None, infos, Seen(store), mark)
-    memory.forecaster = Forecaster(sampler.model, [info.scores for info in infos[-MEMORY:]]) if forecast else None
+    transform = transform_of(store.manifest.section("data")) if store.exists else None
+    recent = [info.scores for info in infos[-MEMORY:]]
+    memory.forecaster = Forecaster(sampler.model, recent, transform) if forecast else None
     memory.keep, memory.infos = keep, infos[-keep if keep else None :]
     return memory
 

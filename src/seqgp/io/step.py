@@ -16,6 +16,7 @@ import numpy as np
 from seqgp.base.errors import SeqgpError, one_line
 from seqgp.base.info import Info
 from seqgp.base.snapshot import Snapshot
+from seqgp.base.transforms import transform_of
 from seqgp.io.errors import DamagedError, StoreError
 from seqgp.io.files import Container, write_container
 from seqgp.io.layout import step_path
@@ -260,7 +261,7 @@ def write_step(
         "info": encode(info, "info", arrays, lenient=True),
         "snapshot": encode(tuple(snapshot), "snapshot", arrays),
         "beside_data": encode(state.beside_data(), "beside_data", arrays),
-        "summary": encode(tuple(summarise(state)), "summary", arrays),
+        "summary": encode(tuple(summarise(state, transform_of(manifest.section("data")))), "summary", arrays),
     }
     write_container(path, header, arrays)
 

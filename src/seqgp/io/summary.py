@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from seqgp.base.transforms import Transform
 from seqgp.samplers.base import State
 
 PROBABILITIES = (0.025, 0.25, 0.5, 0.75, 0.975)
@@ -16,7 +17,7 @@ STATISTICS = ("mean", "sd", "2.5%", "25%", "50%", "75%", "97.5%")
 class Summary(NamedTuple):
     """Mean, standard deviation and five quantiles (in the order of ``STATISTICS``)."""
 
-    latent: Float[np.ndarray, "statistics N"]  # of the level at the snapshot's inputs
+    latent: Float[np.ndarray, "statistics N"]  # of f at the snapshot's inputs, in units of data that are transformed
     parameters: dict[str, np.ndarray]  # (statistics,) or (statistics, entries), in natural units
 
     def row(self, statistic: str) -> Float[np.ndarray, " N"]:
@@ -24,9 +25,10 @@ class Summary(NamedTuple):
         return self.latent[STATISTICS.index(statistic)]
 
 
-def summarise(state: State) -> Summary:
-    """The summary of a state."""
-    values = [np.asarray(one) for one in (state.latent, *state.parameters.values())]
+def summarise(state: State, transform: Transform | None = None) -> Summary:
+    """The summary of a state; where data are transformed, that of the latent function is in their own units."""
+    level = state.latent if transform is None else transform.inverse(state.latent)
+    values = [np.asarray(one) for one in (level, *state.parameters.values())]
     # Of contiguous rows: five times as fast as down the columns. All at once: a call costs more than the numbers.
     rows = np.concatenate([one.reshape(len(one), -1).T for one in values])
     found = np.stack([rows.mean(axis=1), rows.std(axis=1), *np.quantile(rows, PROBABILITIES, axis=1)])

@@ -13,6 +13,7 @@ from jaxtyping import Bool
 
 from seqgp.base.errors import DataError, extra
 from seqgp.base.snapshot import Snapshot
+from seqgp.base.transforms import Transform
 from seqgp.io.dates import UNITS, compact_dates, counted, holds_dates, parse_dates
 from seqgp.io.errors import TableError
 from seqgp.io.frames import READERS, read_table, require, row_in_file
@@ -36,6 +37,7 @@ class Columns(NamedTuple):
         unit: where times are dates, the unit of time.
         origin: where times are dates, the date of time zero; the first one in the table by default.
         dates: whether times must be dates (or must not); either will do by default.
+        transform: what the data become; a value that has no transform is refused.
     """
 
     time: str
@@ -46,6 +48,7 @@ class Columns(NamedTuple):
     unit: str = "days"
     origin: str | None = None
     dates: bool | None = None
+    transform: Transform | None = None
 
 
 class Labelled(Snapshot):
@@ -93,6 +96,8 @@ def snapshots_from(path: str | Path, columns: Columns) -> list[Labelled]:
     labels = None if columns.location is None else _names(path, _column(frame, columns.location))
     _check_order(path, times, _column(frame, columns.time))
     _check_duplicates(path, times, inputs)
+    if columns.transform is not None:
+        values = _transformed(path, columns.transform, values, frame, columns)
     starts = np.flatnonzero(np.append(True, np.diff(times) > 0))
     snapshots = []
     for rows in np.split(np.arange(len(times)), starts[1:]):
@@ -152,6 +157,22 @@ def _numbers(path: Path, column: Any, missing: bool | Bool[np.ndarray, " n"], ex
     if exact:
         _check_exact(path, column, numbers)
     return numbers
+
+
+def _transformed(path: Path, transform: Transform, values: np.ndarray, frame: pd.DataFrame, columns: Columns) -> Any:
+    """The data as the model sees them; one that has no transform is named with its row, time and location."""
+    outside = transform.outside(values)
+    if not outside.any():
+        return transform.forward(values)
+    row, count = int(np.argmax(outside)), int(outside.sum())
+    place = f", {columns.location} {str(frame[columns.location].iloc[row])!r}" if columns.location else ""
+    more = f" (and {count - 1} more)" if count > 1 else ""
+    hint = "use { log_offset = … }, or " if "log" in transform.kind or transform.kind == "boxcox" else ""
+    raise TableError(
+        f"{path}: row {row_in_file(path, row)} ({columns.time} {frame[columns.time].iloc[row]}{place}), column "
+        f"{columns.value!r}: {values[row]:g} is not {transform.domain}, as data.transform needs{more}; {hint}leave the "
+        "cell empty where the value is missing"
+    )
 
 
 def _names(path: Path, column: Any) -> list[str]:

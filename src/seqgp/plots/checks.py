@@ -8,8 +8,10 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from seqgp.base.transforms import transform_of
 from seqgp.evaluate.predict import predict
 from seqgp.evaluate.scores import crps
+from seqgp.evaluate.transformed import in_units
 from seqgp.io.store import Store
 from seqgp.model import Model
 from seqgp.samplers.keys import stream
@@ -41,7 +43,7 @@ def forecast_checks(store: Store, model: Model | None = None, last: int = 30) ->
     model = model or store.model
     if model is None:
         return []
-    steps = list(store)[-last - 1 :]
+    steps, transform = list(store)[-last - 1 :], transform_of(store.manifest.section("data"))
     checks = []
     for before, after in itertools.pairwise(steps):
         snapshot = after.snapshot
@@ -50,17 +52,19 @@ def forecast_checks(store: Store, model: Model | None = None, last: int = 30) ->
         key = jax.random.fold_in(stream(PIT_SEED, "checks of forecasts"), after.number)
         state = before.state.thinned(DRAWS)
         context = model.likelihood.context_at(snapshot.t, snapshot.context)
-        prediction = predict(key, model, state, snapshot.x, snapshot.t, context)
-        seen = int((~np.isnan(snapshot.y)).sum())
+        prediction = in_units(predict(key, model, state, snapshot.x, snapshot.t, context), transform)
+        y = snapshot.y if transform is None else transform.restored(snapshot.y)
+        dense = ~np.isnan(y if transform is None else transform.log_jacobian(y))  # zeros of a power have no density
+        seen = int(dense.sum())
         checks.append(
             Check(
                 after.t,
-                prediction.pit(snapshot.y),
-                prediction.coverage(snapshot.y, 0.5),
-                prediction.coverage(snapshot.y, 0.95),
-                prediction.crps(snapshot.y),
-                float(prediction.log_score(snapshot.y)) / seen,
-                _each(np.asarray(prediction.y), snapshot.y),
+                prediction.pit(y),
+                prediction.coverage(y, 0.5),
+                prediction.coverage(y, 0.95),
+                prediction.crps(y),
+                float(prediction.log_score(y)) / seen if seen else float("nan"),
+                _each(np.asarray(prediction.y), y),
             )
         )
     return checks

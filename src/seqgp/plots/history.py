@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqgp.base.info import Info
+from seqgp.base.transforms import Transform, transform_of
 from seqgp.io.errors import StoreError
 from seqgp.io.naming import naming_of
 from seqgp.io.step import labels_of
@@ -22,7 +23,7 @@ class HistoryStep(NamedTuple):
 
     t: float
     x: np.ndarray
-    y: np.ndarray | None  # one value per row of x, where there is one
+    y: np.ndarray | None  # one value per row of x, where there is one, in the units of the table
     labels: list[str] | None
     summary: Summary
     info: Info
@@ -75,7 +76,8 @@ def history_of(source: Any, model: Model | None = None) -> History:
         moment = _history_step(source.snapshot, labels_of(source.snapshot), summarise(source.state), source.infos[-1])
         return _named([moment], "A run in memory", {}, beside)
     assert store is not None
-    moments = [_history_step(step.snapshot, step.labels, step.summary, step.info) for step in store]
+    transform = transform_of(store.manifest.section("data"))
+    moments = [_history_step(step.snapshot, step.labels, step.summary, step.info, transform) for step in store]
     if not moments:
         raise StoreError(f"{store.path}: the run has no step yet")
     return _named(moments, title_of(store) or store.path.name, store.manifest.section("data"), beside)
@@ -86,8 +88,11 @@ def stations_of(moment: HistoryStep) -> list[Any]:
     return moment.labels or [tuple(row) for row in moment.x.tolist()]
 
 
-def _history_step(snapshot: Any, labels: list[str] | None, summary: Summary, info: Info) -> HistoryStep:
+def _history_step(
+    snapshot: Any, labels: list[str] | None, summary: Summary, info: Info, transform: Transform | None = None
+) -> HistoryStep:
     y = snapshot.y if snapshot.y.shape == (len(snapshot.x),) else None
+    y = y if y is None or transform is None else transform.restored(y)
     return HistoryStep(snapshot.t, snapshot.x, y, labels, summary, info)
 
 

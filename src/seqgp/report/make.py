@@ -12,6 +12,7 @@ from scipy.special import ndtri
 
 from seqgp import plots
 from seqgp.base.info import ChainInfo, Info, OnlineInfo
+from seqgp.base.transforms import Transform, transform_of
 from seqgp.io.errors import StoreError
 from seqgp.io.files import write_atomically
 from seqgp.io.lattice import LatticeSurface, surfaces_of
@@ -80,7 +81,7 @@ def _page(
     page.findings([*sentences, *verdict(infos, checks, sentences)])
     _latent(page, history, frames, now, surfaces, model)
     _series(page, history)
-    _parameters(page, history, model)
+    _parameters(page, history, model, transform_of(store.manifest.section("data")))
     _forecasts(page, history, checks)
     page.heading("Diagnostics")
     page.text(_about_diagnostics(infos), soft=True)
@@ -168,13 +169,14 @@ def _stations(history: History) -> list[Any]:
     return [often[i] for i in dict.fromkeys(chosen)]
 
 
-def _parameters(page: Page, history: History, model: Model | None) -> None:
+def _parameters(page: Page, history: History, model: Model | None, transform: Transform | None) -> None:
     found = history.parameters()
     if not found:
         return
     page.heading("Parameters")
+    units = "In natural units" if transform is None else f"Of the model for {transform.of(history.value)}"
     page.text(
-        "In natural units: the median, with bands that hold 50 % and 95 % of the posterior"
+        f"{units}: the median, with bands that hold 50 % and 95 % of the posterior"
         f"{'' if model is None else '; in grey the 95 % of the prior'}.",
         soft=True,
     )
