@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import numbers
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -26,6 +27,7 @@ from seqgp.samplers.online.filters import Spent
 from seqgp.samplers.online.history import check_latent
 from seqgp.samplers.online.info import online_info
 from seqgp.samplers.online.predictive import draws_at_data
+from seqgp.samplers.online.revise import list_of_late, movement, revise_filters, revised_history
 from seqgp.samplers.online.state import Live, OnlineState
 from seqgp.samplers.online.step import OnlineStep, Past
 from seqgp.samplers.particles import Particles, systematic
@@ -140,7 +142,7 @@ class OnlineSampler:
         step.take_in(None, snapshot)
         if not self.model.likelihood.pointwise:
             step.recentre()
-        return self._finished(key_draws, step, start, 0.0)
+        return self._finished(key_draws, step, start, _ahead(step))
 
     def step(
         self, key: Key[Array, ""], state: OnlineState, snapshot: Snapshot, progress: Progress | None = None
@@ -156,14 +158,51 @@ class OnlineSampler:
         step = OnlineStep(self.system, self.latent, self.forget, rng, before, progress)
         step.past = Past(state.evaluated_at, state.dropped, state.memory)
         step.take_in(state.revived(self.model), snapshot)
-        return self._finished(key_draws, step, start, state.log_evidence)
+        return self._finished(key_draws, step, start, state.log_evidence + _ahead(step), state.revisions)
 
-    def _finished(self, key, step: OnlineStep, start: float, before: float) -> tuple[OnlineState, OnlineInfo]:
+    def revise(
+        self, key: Key[Array, ""], state: OnlineState, snapshots: Iterable[Snapshot], progress: Progress | None = None
+    ) -> tuple[OnlineState, OnlineInfo]:
+        """The draws at the time of the state, as if these late or corrected snapshots had come in order.
+
+        A snapshot at a new time is put in where it belongs. One at the time of a known snapshot takes its place; if all
+        of its ``y`` is missing, the known one is retracted. The filters of the particles run over the revised history,
+        and the weights are those of its evidence. ``info.extras`` tells what changed and by how much the state moved.
+
+        Args:
+            key: a random key.
+            state: the last state.
+            snapshots: any number of them, in any order, at times up to that of the state. With ``history=`` those that
+                are still kept in full can be revised.
+            progress: called with the share that is done.
+        """
+        start = time.perf_counter()
+        late = list_of_late(snapshots)
+        for snapshot in late:
+            check_snapshot(self.model, snapshot)
+            self.check_likelihood(snapshot)
+        self._check_state(state, "revise")
+        revision = revised_history(state, late, self.history)
+        check_together(key, *late, state.particles.z, particles=self.particles)
+        rng, key_draws = _generators(key)
+        step = OnlineStep(self.system, self.latent, self.forget, rng, state.particles, progress)
+        step.past = Past(state.evaluated_at, state.dropped, state.memory)
+        live = state.revived(self.model)
+        moved = revise_filters(step, live.history, revision)
+        revisions = state.revisions + 1 - revision.added
+        reached, info = self._finished(key_draws, step, start, state.log_evidence + moved, revisions, revised=True)
+        return reached, info._replace(
+            seconds=time.perf_counter() - start - info.compile_seconds,
+            extras=info.extras | revision.told() | movement(live, state, reached),
+        )
+
+    def _finished(
+        self, key, step: OnlineStep, start: float, log_evidence: float, revisions: int = 0, revised: bool = False
+    ) -> tuple[OnlineState, OnlineInfo]:
         """Rejuvenate the particles, draw for people, and say what happened."""
         lost = int(np.isneginf(step.particles.log_increment).sum())
-        ahead = step.particles.log_evidence() - step.particles.log_evidence(0.0)
         step.rejuvenate(forced=step.history.rebuilt)
-        step.check_rank()
+        step.check_rank(forced=revised)
         ratios = None if self.model.likelihood.pointwise else step.correct()
         if self.history is not None and len(step.history.snapshots) >= 3 * self.history:
             step.trim(self.history)
@@ -177,12 +216,12 @@ class OnlineSampler:
             drawn = ratios.draws(step.rng, particle)
         latent, parameters, z = self._named(particles.z[particle], drawn, step)
         _check_finite(latent, snapshot.t)
-        log_evidence = particles.log_evidence() if self.forget == 1 else before + ahead
+        log_evidence = particles.log_evidence() if self.forget == 1 else log_evidence
         state = OnlineState(
-            snapshot.t, step.number, latent, parameters, z, particle, particles, step.past.evaluated_at, log_evidence,
-            {"order": self.order, "latent": self.latent, "network": history.plan._asdict()},
+            snapshot.t, step.number + revisions, latent, parameters, z, particle, particles, step.past.evaluated_at,
+            log_evidence, {"order": self.order, "latent": self.latent, "network": history.plan._asdict()},
             self.fingerprint, history.snapshots, step.past.dropped,
-            step.past.memory, history.surrogates, Live(history, step.filters),
+            step.past.memory, history.surrogates, revisions, Live(history, step.filters),
         )  # fmt: skip
         return state, online_info(state, step, lost, ratios, time.perf_counter() - start)
 
@@ -196,19 +235,28 @@ class OnlineSampler:
         whole, natural = run()
         return drawn[:, q:], {name: natural[name] for name in self.model.inferred}, np.asarray(whole)
 
+    def _check_state(self, state: OnlineState, where: str) -> None:
+        """Raise unless the state is one that this sampler can go on from."""
+        if not isinstance(state, OnlineState):
+            raise SamplerError(f"{where}: expected the state of an OnlineSampler, got {type(state).__name__}")
+        check_state(self.model, state, where)
+        if (found := len(state.particles.z)) != self.particles:
+            raise SamplerError(
+                f"{where}: the state has {found} particles, but the sampler particles = {self.particles}"
+            )
+
     def _check(self, state: OnlineState, snapshot: Snapshot) -> None:
         """Raise unless the state is one that this step can follow."""
-        if not isinstance(state, OnlineState):
-            raise SamplerError(f"step: expected the state of an OnlineSampler, got {type(state).__name__}")
-        check_state(self.model, state, "step")
-        if len(state.particles.z) != self.particles:
-            raise SamplerError(
-                f"step: the state has {len(state.particles.z)} particles, but the sampler particles = {self.particles}"
-            )
+        self._check_state(state, "step")
         if not snapshot.t > state.t:
-            raise DataError(f"t = {snapshot.t} is not after the last t = {state.t}")
+            raise DataError(f"t = {snapshot.t} is not after the last t = {state.t}; revise takes late snapshots")
         if snapshot.x.shape[1] != state.dimension:
             raise DataError(f"Snapshot: x has {snapshot.x.shape[1]} columns, but the last one had {state.dimension}")
+
+
+def _ahead(step: OnlineStep) -> float:
+    """The log predictive density of the last snapshot."""
+    return step.particles.log_evidence() - step.particles.log_evidence(0.0)
 
 
 def _check_finite(latent: Float[np.ndarray, "draws N"], t: float) -> None:

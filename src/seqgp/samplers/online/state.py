@@ -42,6 +42,7 @@ class OnlineState(NamedTuple):
     dropped: int = 0  # how many were before those
     memory: Memory | None = None  # what those said about the parameters
     surrogates: tuple[SnapshotSurrogate | None, ...] = ()  # where the likelihood sees all of the latent
+    revisions: int = 0  # steps that revised the past, less the snapshots that they added: step − number of snapshots
     live: Any = None  # history and filters of filters, where they are in memory
 
     @property

@@ -95,23 +95,27 @@ class OnlineStep:
             before = before._replace(log_evidences=self._evidence_before(before.z, increments))
         self.particles = before._replace(log_increment=increments[:, -1])
         check_faults(self.history, before, self.particles.log_increment)
+        self.check_alive(f"at t = {snapshot.t}")
+
+    def check_alive(self, where: str) -> None:
+        """Raise where no particle has a weight."""
         if not np.isfinite(self.particles.log_weights()).any():
             raise SamplerError(
-                f"likelihood returned NaN or -inf for all {len(before.z)} particles at t = {snapshot.t}; check the "
+                f"likelihood returned NaN or -inf for all {len(self.particles.z)} particles {where}; check the "
                 "data, the likelihood's support and the priors"
             )
 
     def rejuvenate(self, forced: bool = False) -> None:
         """New particles, where too few of the old ones are effective."""
-        target = ParticleTarget(self._evaluate, chosen, either, self.system.particle_prior())
+        target = ParticleTarget(self.evaluate, chosen, either, self.system.particle_prior())
         self.particles, self.filters, rejuvenations = rejuvenate(self.rng, self.particles, self.filters, target, forced)
         if rejuvenations:
             self.rejuvenations += rejuvenations
             self.past = self.past._replace(evaluated_at=self.number)
 
-    def check_rank(self) -> None:
+    def check_rank(self, forced: bool = False) -> None:
         """Where the filters of a network are compressed too much: all of them run anew, with another rank or dense."""
-        due = self.rejuvenations or self.number >= 2 * self.history.plan.checked_at
+        due = forced or self.rejuvenations or self.number >= 2 * self.history.plan.checked_at
         if not (due and isinstance(self.history.filter, NetworkFilter)):
             return
         whole = self.forget == 1 and self.past.memory is None
@@ -122,7 +126,7 @@ class OnlineStep:
         changed = history.plan.compression != self.history.plan.compression
         self.history = history
         if changed:
-            found = self._evaluate(self.particles.z)
+            found = self.evaluate(self.particles.z)
             self.filters = found.filters
             self.particles = self.particles._replace(
                 log_evidences=found.log_evidences, log_increment=found.log_increment
@@ -177,15 +181,25 @@ class OnlineStep:
         dropped = self.past.dropped + len(snapshots) - keep
         self.past = Past(dropped + keep, dropped, memory)
 
-    def _evaluate(self, z: Float[np.ndarray, "S d"]) -> Evaluated:
-        """Filters of new values of ``z`` over all data that are kept."""
-        filters, increments, cost = run_filters(self.history, z, len(self.history.snapshots))
-        increments = increments + self.history.log_corrections(z)
+    def increments(self, history: Timeline, z: Float[np.ndarray, "S d"]) -> tuple[Filters, np.ndarray]:
+        """Filters of values of ``z`` over all data of a history, and the log evidence increment of each snapshot."""
+        filters, increments, cost = run_filters(history, z, len(history.snapshots))
         self.spend(cost)
+        return filters, increments + history.log_corrections(z)
+
+    def evaluate(self, z: Float[np.ndarray, "S d"], history: Timeline | None = None) -> Evaluated:
+        """Filters of new values of ``z`` over all data that are kept, or over those of another history."""
+        history = self.history if history is None else history
+        before = self.spent.filter_steps
+        filters, increments = self.increments(history, z)
         self.rounds += 1
         if self.progress is not None:
             self.progress(1 - 0.5**self.rounds)
-        return Evaluated(filters, self._evidence_before(z, increments), increments[:, -1], cost.filter_steps)
+        return Evaluated(filters, *self.evidences(z, increments), self.spent.filter_steps - before)
+
+    def evidences(self, z: np.ndarray, increments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The log evidence of all data before the last snapshot, and the increment of that one."""
+        return self._evidence_before(z, increments), increments[:, -1]
 
     def _evidence_before(self, z: np.ndarray, increments: np.ndarray) -> np.ndarray:
         """The log evidence of all data before the last snapshot, each step further back counting less by ``forget``."""
