@@ -31,6 +31,7 @@ from .io.run import Run as Run
 from .io.run import run as run
 from .io.store import Store as Store
 from .kernels.base import Kernel as Kernel
+from .kernels.delayed import Delayed as Delayed
 from .kernels.separable import Separable as Separable
 from .mcmc.informed import Informed as Informed
 from .mcmc.plain import Plain as Plain

@@ -73,6 +73,15 @@ MODELS = (
             + seqgp.Separable(seqgp.kernels.Matern12(50.0), seqgp.kernels.WhiteNoise(1.0), 0.5),
             seqgp.likelihoods.Gaussian(0.1),
         ),
+        "delayed": seqgp.Model(
+            seqgp.Delayed(seqgp.Separable(TIME, SPACE, PRIOR), slowness=[PRIOR, 0.1])
+            + seqgp.Separable(seqgp.kernels.Matern12(50.0), seqgp.kernels.WhiteNoise(1.0), 0.5),
+            seqgp.likelihoods.Gaussian(0.1),
+        ),
+        "delayed sum": seqgp.Model(
+            seqgp.Delayed(seqgp.Separable(TIME, SPACE) + seqgp.Separable(TIME, SPACE, PRIOR), slowness=[PRIOR, PRIOR]),
+            seqgp.likelihoods.Gaussian(0.1),
+        ),
         "cycle": seqgp.Model(seqgp.Separable(KERNELS["sum"], SPACE), seqgp.likelihoods.Gaussian(0.1)),
     }
 )

@@ -14,6 +14,7 @@ from seqgp.fields.operators import Events, Triangular, root_with_jitter
 from seqgp.fields.protocol import PredictionSites
 from seqgp.fields.sites import Observe, Sites, StepSites, Window, pad_rows, padded_size, widen_sites, widen_window
 from seqgp.kernels.base import Parameters, within
+from seqgp.kernels.delayed import refuse_delay
 from seqgp.kernels.separable import LatentKernel, Separable, dropped
 from seqgp.linalg.factor import solve_lower
 from seqgp.model import Model
@@ -87,6 +88,7 @@ class Dense(eqx.Module):
 
     def geometry(self, kernel: LatentKernel, times, x, mask, present: int) -> DenseGeometry:
         """Distances between all sites of window and present, in time and in space."""
+        refuse_delay(kernel, "Dense")
         flat = x.reshape(-1, x.shape[-1])
         return DenseGeometry(
             terms=tuple(

@@ -10,10 +10,11 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from seqgp import kernels
-from seqgp.io.spec_entries import Entry, OwnPart, Real, Strict, one_or_many, slot_of, words_of
+from seqgp.io.spec_entries import Entry, OwnPart, Real, SlotSpec, Strict, one_or_many, slot_of, words_of
 from seqgp.io.spec_kernels import KernelSpec, kernel_words
 from seqgp.io.spec_likelihoods import LikelihoodSpec, likelihood_words
 from seqgp.io.spec_means import LinearSpec, MeanSpec, mean_words
+from seqgp.kernels.separable import LatentKernel
 from seqgp.model import Model
 
 __all__ = ["ModelSpec", "Strict", "specify"]
@@ -35,14 +36,18 @@ class TermSpec(Strict):
     time: KernelSpec = Field(description="a kernel, as in `[model.time]`")
     space: Space = Field(description="a kernel, as in `[model.space]`")
     scale: Entry = Field(1.0, description="the standard deviation of this term")
+    slowness: SlotSpec | None = Field(
+        None, description="a delay: time per distance, one for each input; what happens at x is seen further on later"
+    )
 
-    def build(self) -> kernels.Separable:
+    def build(self) -> kernels.Separable | kernels.Delayed:
         """The term."""
         if isinstance(self.space, tuple):
             space = kernels.PerColumn([kernel.build() for kernel in self.space])
         else:
             space = self.space.build()
-        return kernels.Separable(time=self.time.build(), space=space, scale=slot_of(self.scale))
+        term = kernels.Separable(time=self.time.build(), space=space, scale=slot_of(self.scale))
+        return term if self.slowness is None else kernels.Delayed(term, slowness=slot_of(self.slowness))
 
 
 class ModelSpec(Strict):
@@ -51,6 +56,10 @@ class ModelSpec(Strict):
     time: KernelSpec | None = None
     space: Space | None = None
     scale: Entry | None = Field(None, description="the standard deviation of the latent function; 1 by default")
+    slowness: SlotSpec | None = Field(
+        None,
+        description="a delay: time per distance, one for each input, for all terms that have none of their own",
+    )
     terms: tuple[TermSpec, ...] | None = Field(
         None,
         min_length=1,
@@ -78,10 +87,12 @@ class ModelSpec(Strict):
         """The model."""
         if self.terms is None:
             scale = 1.0 if self.scale is None else self.scale
-            kernel = TermSpec(time=self.time, space=self.space, scale=scale).build()  # pyright: ignore[reportArgumentType]
+            kernel = TermSpec(time=self.time, space=self.space, scale=scale, slowness=None).build()  # pyright: ignore[reportArgumentType]
         else:
             parts = [term.build() for term in self.terms]
             kernel = kernels.SeparableSum(parts) if len(parts) > 1 else parts[0]
+        if self.slowness is not None:
+            kernel = kernels.Delayed(kernel, slowness=slot_of(self.slowness))
         mean = self.mean.build() if isinstance(self.mean, LinearSpec) else slot_of(self.mean)
         return Model(kernel, self.likelihood.build(), mean, self.jitter)
 
@@ -89,8 +100,7 @@ class ModelSpec(Strict):
 def specify(model: Model) -> dict[str, Any] | None:
     """A model in words, or ``None`` where it has parts that only code can say."""
     try:
-        terms = [_term_words(term) for _, term in model.kernel.terms()]
-        words = (terms[0] if len(terms) == 1 else {"terms": terms}) | {
+        words = _kernel_words(model.kernel) | {
             "mean": mean_words(model.mean),
             "likelihood": likelihood_words(model.likelihood),
             "jitter": list(model.jitter),
@@ -99,6 +109,23 @@ def specify(model: Model) -> dict[str, Any] | None:
     except (OwnPart, ValueError):
         return None
     return words if same else None
+
+
+def _kernel_words(kernel: LatentKernel) -> dict[str, Any]:
+    if isinstance(kernel, kernels.Delayed):
+        return _kernel_words(kernel.kernel) | {"slowness": words_of(kernel.slowness)}
+    parts = kernel.summands()
+    if len(parts) == 1 and isinstance(kernel, kernels.Separable):
+        return _term_words(kernel)
+    return {"terms": [_part_words(part) for part in parts]}
+
+
+def _part_words(part: LatentKernel) -> dict[str, Any]:
+    if isinstance(part, kernels.Delayed) and isinstance(part.kernel, kernels.Separable):
+        return _term_words(part.kernel) | {"slowness": words_of(part.slowness)}
+    if not isinstance(part, kernels.Separable):  # a sum with a delay, beside other terms
+        raise OwnPart
+    return _term_words(part)
 
 
 def _term_words(term: kernels.Separable) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from .base import Product as Product
 from .base import Sum as Sum
 from .base import WhiteNoise as WhiteNoise
 from .coregionalised import Coregionalised as Coregionalised
+from .delayed import Delayed as Delayed
 from .separable import Separable as Separable
 from .separable import SeparableSum as SeparableSum
 from .spatial import Covariance as Covariance

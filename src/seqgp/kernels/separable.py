@@ -29,6 +29,23 @@ class LatentKernel(eqx.Module):
     def slots(self) -> dict[str, Kept]:
         """All parameters by name."""
 
+    @property
+    def delayed(self) -> bool:
+        """Whether places see a term at local times of their own (:class:`seqgp.Delayed`)."""
+        return any(name is not None for name in self.slowness_names())
+
+    def slowness_names(self) -> tuple[str | None, ...]:
+        """For each term the name of its slowness; ``None`` where it has no delay."""
+        return (None,) * len(self.terms())
+
+    def slowness_bounds(self) -> tuple[Float[np.ndarray, "D 2"] | None, ...]:
+        """For each term the smallest and the largest slowness that priors allow; ``None`` where it has no delay."""
+        return (None,) * len(self.terms())
+
+    def summands(self) -> tuple[LatentKernel, ...]:
+        """What a sum that this kernel is added to takes up, part by part."""
+        return (self,)
+
     def __add__(self, other: Any) -> SeparableSum:
         """The kernel of the sum of independent latent processes."""
         return SeparableSum([self, other])
@@ -60,19 +77,26 @@ class LatentKernel(eqx.Module):
             term.space.check_inputs(x)
 
     def prepare(self, t: Float[Array, " n"], x: Float[Array, "n D"]) -> tuple[Any, ...]:
-        """What the covariance of a row of points in time and space needs of them, term by term."""
+        """What the covariance of a row of points in time and space needs of them, term by term.
+
+        Of a term with a delay, times and inputs: its local times depend on parameters.
+        """
         times = t[:, None]
-        return tuple((term.time.prepare(times, times), term.space.prepare(x, x)) for _, term in self.terms())
+        return tuple(
+            (term.time.prepare(times, times) if slowness is None else (t, x), term.space.prepare(x, x))
+            for (_, term), slowness in zip(self.terms(), self.slowness_names())
+        )
 
     def covariance(self, prepared: tuple[Any, ...], parameters: Parameters) -> Float[Array, "n n"]:
         """The covariance matrix of a row of points in time and space."""
-        return functools.reduce(
-            jnp.add,
-            [
-                term.combined(of_time, of_space, dropped(parameters, prefix))
-                for (prefix, term), (of_time, of_space) in zip(self.terms(), prepared)
-            ],
-        )
+        found = []
+        for (prefix, term), slowness, (of_time, of_space) in zip(self.terms(), self.slowness_names(), prepared):
+            if slowness is not None:
+                t, x = of_time
+                local = (t - x @ parameters[slowness])[:, None]
+                of_time = term.time.prepare(local, local)
+            found.append(term.combined(of_time, of_space, dropped(parameters, prefix)))
+        return functools.reduce(jnp.add, found)
 
 
 def dropped(parameters: Parameters, prefix: str) -> Parameters:
@@ -128,34 +152,55 @@ class Separable(LatentKernel):
 class SeparableSum(LatentKernel):
     """``Separable(…) + Separable(…)``: independent latent processes, seen as their sum.
 
-    Parameters are called ``0.time.lengthscale``, ``1.scale``, …, in the order of the terms.
+    Parameters are called ``0.time.lengthscale``, ``1.scale``, …, in the order of the terms. A part with a delay stays
+    whole: its parameters are ``0.slowness`` and ``0.time.lengthscale``, or ``0.0.time.lengthscale`` of a sum inside.
     """
 
-    parts: tuple[Separable, ...]
+    parts: tuple[LatentKernel, ...]
 
     def __init__(self, parts):
-        found: list[Separable] = []
+        found: list[LatentKernel] = []
         for part in parts:
             if not isinstance(part, LatentKernel):
                 raise ModelError(
                     f"Separable + {type(part).__name__}: expected another seqgp.Separable(time, space, scale); kernels "
                     "of time or of space are added inside it"
                 )
-            found += [term for _, term in part.terms()]
+            found += part.summands()
         self.parts = tuple(found)
+
+    def summands(self) -> tuple[LatentKernel, ...]:
+        """Its parts."""
+        return self.parts
 
     def terms(self) -> tuple[tuple[str, Separable], ...]:
         """The separable terms, each with the prefix of its parameters."""
-        return tuple((f"{i}.", part) for i, part in enumerate(self.parts))
+        return tuple((f"{i}.{prefix}", term) for i, part in enumerate(self.parts) for prefix, term in part.terms())
 
     def slots(self) -> dict[str, Kept]:
         """The parameters by name, each a number or a prior."""
-        return {f"{prefix}{name}": slot for prefix, term in self.terms() for name, slot in term.slots().items()}
+        return {f"{i}.{name}": slot for i, part in enumerate(self.parts) for name, slot in part.slots().items()}
+
+    def slowness_names(self) -> tuple[str | None, ...]:
+        """For each term the name of its slowness; ``None`` where it has no delay."""
+        found = [(i, name) for i, part in enumerate(self.parts) for name in part.slowness_names()]
+        return tuple(None if name is None else f"{i}.{name}" for i, name in found)
+
+    def slowness_bounds(self) -> tuple[Float[np.ndarray, "D 2"] | None, ...]:
+        """For each term the smallest and the largest slowness that priors allow; ``None`` where it has no delay."""
+        return tuple(bounds for part in self.parts for bounds in part.slowness_bounds())
+
+    def check_inputs(self, x: Float[np.ndarray, "n D"]) -> None:
+        """Raise if a part does not take these inputs."""
+        for part in self.parts:
+            part.check_inputs(x)
 
 
 def one_term(kernel: LatentKernel, who: str) -> Separable:
     """The kernel as one separable term, or an error that says who needs it to be one, and what does not."""
     terms = kernel.terms()
+    if kernel.delayed:
+        raise ModelError(f"{who} does not take seqgp.Delayed: use seqgp.OnlineSampler with latent='auto'")
     if len(terms) != 1:
         raise ModelError(
             f"{who} needs one separable term, and the kernel is a sum of {len(terms)}: use latent=seqgp.Dense(), which "

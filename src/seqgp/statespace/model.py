@@ -81,7 +81,7 @@ class System(eqx.Module):
     def transition(self, parameters: Parameters, dt: Float[ArrayLike, ""]) -> Transition:
         """Over a time ``dt``."""
         moves, noises = [], []
-        for state, own in zip(self.states, self._own(parameters)):
+        for state, own in zip(self.states, self.own(parameters)):
             time = within(own, "time")
             move, stationary = state.transition(time, dt), state.stationary(time)
             moves.append(move)
@@ -90,29 +90,29 @@ class System(eqx.Module):
 
     def stationary(self, parameters: Parameters) -> tuple[Float[Array, "p p"], ...]:
         """The covariance of each term's state at any one time, without space."""
-        return tuple(s.stationary(within(own, "time")) for s, own in zip(self.states, self._own(parameters)))
+        return tuple(s.stationary(within(own, "time")) for s, own in zip(self.states, self.own(parameters)))
 
     def observe(self, parameters: Parameters) -> Float[Array, " p"]:
         """``h``: the latent at a site is ``h's``."""
-        return jnp.concatenate([s.observe(within(own, "time")) for s, own in zip(self.states, self._own(parameters))])
+        return jnp.concatenate([s.observe(within(own, "time")) for s, own in zip(self.states, self.own(parameters))])
 
     def term_variances(self, parameters: Parameters) -> Float[Array, " J"]:
         """``h_j' P_j h_j`` of each term: its variance at any one time, without space."""
-        own = zip(self.states, self._own(parameters), self.stationary(parameters))
+        own = zip(self.states, self.own(parameters), self.stationary(parameters))
         found = [(state.observe(within(one, "time")), stationary) for state, one, stationary in own]
         return jnp.stack([h @ stationary @ h for h, stationary in found])
 
     def space(self, parameters: Parameters, prepared: tuple[Any, ...]) -> tuple[Float[Array, "n m"], ...]:
         """``scale² K_space`` of each term, which may be singular: filters factor no such matrix, and add no jitter."""
         found = []
-        for (_, term), own, distances in zip(self.model.kernel.terms(), self._own(parameters), prepared):
+        for (_, term), own, distances in zip(self.model.kernel.terms(), self.own(parameters), prepared):
             matrix = term.space.covariance(distances, within(own, "space"))
             found.append(own["scale"] ** 2 * matrix)
         return tuple(found)
 
     def sd(self, parameters: Parameters) -> float:
         """The standard deviation of the latent, for space kernels of variance one."""
-        return float(np.sqrt(sum(float(own["scale"]) ** 2 for own in self._own(parameters))))
+        return float(np.sqrt(sum(float(own["scale"]) ** 2 for own in self.own(parameters))))
 
     def distances(self, x: Float[ArrayLike, "n D"], other: Float[ArrayLike, "m D"]) -> tuple[Any, ...]:
         """What the space kernels need of the inputs."""
@@ -131,7 +131,8 @@ class System(eqx.Module):
         """The mean, with the coefficients that are in the state at their prior mean."""
         return columns @ self.model.mean_function.coefficients(parameters)
 
-    def _own(self, parameters: Parameters) -> list[Parameters]:
+    def own(self, parameters: Parameters) -> list[Parameters]:
+        """The parameters of each term, without its prefix."""
         prefixes = [prefix for prefix, _ in self.model.kernel.terms()]
         return [within(parameters, prefix[:-1]) if prefix else parameters for prefix in prefixes]
 

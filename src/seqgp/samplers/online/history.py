@@ -19,12 +19,14 @@ from seqgp.fields.choice import DENSE_UP_TO, KNOTS_UP_TO
 from seqgp.fields.dense import Dense
 from seqgp.fields.grid import Grid
 from seqgp.fields.knots import KnotGrid, Knots
+from seqgp.kernels.delayed import delay_spread
 from seqgp.likelihoods.base import fill_missing
 from seqgp.model import Model
 from seqgp.runtime.engine import cached_by_shape
 from seqgp.samplers.online.memory import QuadraticFit
 from seqgp.samplers.online.network import FIRST_PLAN, WINDOW, NetworkPlan, SiteGaps, network_filter, suits_network
 from seqgp.samplers.online.surrogate import SnapshotSurrogate
+from seqgp.statespace.delayed import DelayedFilter
 from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.eigenbasis import RotatedFilter
 from seqgp.statespace.modal import ModalFilter
@@ -182,6 +184,13 @@ def first_filter(system: System, latent: Any, x: np.ndarray) -> tuple[SiteLayout
 def _first_layout(system: System, latent: Any, x: np.ndarray) -> SiteLayout:
     kernel = system.model.kernel
     terms = [term for _, term in kernel.terms()]
+    if kernel.delayed:
+        if isinstance(latent, (Grid, Knots)):
+            raise SamplerError(
+                f"OnlineSampler: latent = {type(latent).__name__}(…) does not take seqgp.Delayed, whose stations have "
+                "local times of their own: use latent='auto' or seqgp.Dense()"
+            )
+        return SiteLayout(_each_once(x), None, None, "stations as they come, each at its local time")
     if isinstance(latent, Knots):
         return SiteLayout(x, None, latent.resolve(terms[0], x), "asked for")
     grid = Grid().resolve(terms[0], x)
@@ -189,14 +198,21 @@ def _first_layout(system: System, latent: Any, x: np.ndarray) -> SiteLayout:
         return SiteLayout(grid.points, grid.axes, None, "x is a product grid and the kernel a product over its axes")
     if latent == "auto" and len(x) > DENSE_UP_TO and _suits_knots(system.model, x):
         return SiteLayout(x, None, Knots().resolve(terms[0], x), f"a smooth kernel, and more than {DENSE_UP_TO} points")
-    return SiteLayout(
-        np.unique(x, axis=0) if len(np.unique(x, axis=0)) < len(x) else x, None, None, "stations as they come"
-    )
+    return SiteLayout(_each_once(x), None, None, "stations as they come")
+
+
+def _each_once(x: np.ndarray) -> np.ndarray:
+    unique = np.unique(x, axis=0)
+    return unique if len(unique) < len(x) else x
 
 
 def _suits_knots(model: Model, x: np.ndarray) -> bool:
     """Whether the latent can be interpolated from a few knots: all its terms are smooth, and columns of ``x`` few."""
-    return x.shape[1] <= KNOTS_UP_TO and all(term.space.smooth for _, term in model.kernel.terms())
+    return (
+        not model.kernel.delayed
+        and x.shape[1] <= KNOTS_UP_TO
+        and all(term.space.smooth for _, term in model.kernel.terms())
+    )
 
 
 def _rebuilt(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogate | None) -> Timeline:
@@ -214,8 +230,11 @@ def _rebuilt(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogate
 def _appended(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogate | None) -> Timeline:
     system, layout = history.system, history.layout
     last = history.snapshots[-1].t if history.snapshots else snapshot.t
+    delayed = system.model.kernel.delayed
+    if delayed and history.snapshots:
+        _check_delays(system, layout, snapshot.t, snapshot.t - last)
     observation = observation_of(system, layout, snapshot, snapshot.t - last, surrogate)
-    one_noise = layout.knots is None and _one_noise_level(system, snapshot)
+    one_noise = layout.knots is None and not delayed and _one_noise_level(system, snapshot)
     rotated = one_noise and len(system.states) == 1 and _complete(layout, observation)
     segments = history.segments
     now = segments[-1].filter if segments else None
@@ -255,7 +274,19 @@ def dense_filter(system: System, layout: SiteLayout, size: int) -> DenseFilter:
         return ModalFilter(system, layout.knots.points, _modes(system, layout.knots.points))
     count = len(layout.x)
     x = np.concatenate([layout.x, np.repeat(layout.x[-1:], size - count, axis=0)])
-    return DenseFilter(system, x, np.arange(size) < count)
+    kind = DelayedFilter if system.model.kernel.delayed else DenseFilter
+    return kind(system, x, np.arange(size) < count)
+
+
+def _check_delays(system: System, layout: SiteLayout, t: float, dt: float) -> None:
+    """Raise where priors allow delays that spread further than the time between two snapshots."""
+    spread = delay_spread(system.model.kernel, layout.x)
+    if dt < spread:
+        raise DataError(
+            f"OnlineSampler: t = {t:g} is {dt:g} after the last snapshot, but under the prior of the slowness the "
+            f"delays between the {len(layout.x)} stations spread over up to {spread:.4g}: give Delayed a prior with "
+            f"bounds {dt / spread:.2g} times as wide or less (ScaledSigmoid(-b, b)), or join snapshots close in time"
+        )
 
 
 def _room(layout: SiteLayout, there: int) -> int:

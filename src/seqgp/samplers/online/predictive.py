@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int, Key
 
+from seqgp.base.errors import DataError
 from seqgp.fields.sites import pad_rows
 from seqgp.likelihoods.base import fill_missing
 from seqgp.linalg.factor import cholesky, solve_lower
@@ -18,6 +19,7 @@ from seqgp.runtime.engine import compiled, in_threads
 from seqgp.runtime.processes import gathered
 from seqgp.samplers.online.filters import Filters, group_bounds, over_particles, particle_count
 from seqgp.samplers.online.history import Timeline, all_known, places_of
+from seqgp.statespace.delayed import DelayedFilter
 from seqgp.statespace.observation import Where
 from seqgp.statespace.protocol import Filter
 
@@ -66,7 +68,20 @@ def predictive_of(
     columns = history.system.columns(t, x, context)
     places = places_of(history.layout, x) if all_known(history.layout, x) else None
     where = Where(x, places, columns, np.asarray(t - history.snapshots[-1].t, float))
+    if places is None and isinstance(history.filter, DelayedFilter):
+        _check_reach(history.filter, filters, where)
     return ParticlePredictive(history, filters, where, particle, z, context)
+
+
+def _check_reach(filter: DelayedFilter, filters: Filters, where: Where) -> None:
+    """Raise where new inputs are so far along the slowness that they see what lies before the filters' states."""
+    short = -min(float(filter.earliest(env.parameters, state, where).min()) for env, state in filters.groups)
+    if short > 0:
+        raise DataError(
+            f"predict: inputs lie so far from the stations in the direction of the slowness that, for some particles, "
+            f"they see the latent as it was before the last two snapshots, by {short:.3g} in time: predict at inputs "
+            f"nearer to the stations, or at a time later by {short:.3g}"
+        )
 
 
 def draws_at_data(

@@ -67,6 +67,11 @@ def smooth(
         raise SamplerError("smooth: expected an OnlineSampler and its state; other samplers keep no past")
     require_x64()
     check_state(sampler.model, state, "smooth")
+    if sampler.model.kernel.delayed:
+        raise SamplerError(
+            "smooth does not take seqgp.Delayed: take the latent of each step as it came (state.latent, or the "
+            "store's), or predict from a stored state"
+        )
     check_key(key)
     wanted = _checked_times(times)
     inputs = None if x is None else _checked_inputs(sampler, state, x)
