@@ -10,9 +10,11 @@ import numpy as np
 from jaxtyping import Float
 
 from seqgp.base.errors import SeqgpError
+from seqgp.evaluate.marginals import marginal_moments
 from seqgp.io.store import Store
 from seqgp.model import Model
 from seqgp.samplers.base import State
+from seqgp.samplers.online.state import OnlineState
 
 BLOCK = 96  # points that are drawn together: only their own mean and sd are wanted
 SEED = 0
@@ -40,16 +42,24 @@ def surface_of(
     """
     axes = (np.linspace(*box[0], cells), np.linspace(*box[1], cells))
     points = np.stack(np.meshgrid(*axes, indexing="xy"), axis=-1).reshape(-1, 2)
-    padded = np.concatenate([points, np.repeat(points[-1:], -len(points) % BLOCK, axis=0)])
     few = state.thinned(draws).ready(model)
+    mean, sd = _moments(model, few, points)
+    return LatticeSurface(axes, mean.reshape(cells, cells), sd.reshape(cells, cells))
+
+
+def _moments(model: Model, state: State, points: Float[np.ndarray, "n 2"]) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and sd over all draws at each point: exact given the parameters where the state is an online sampler's."""
+    if isinstance(state, OnlineState):
+        mean, variance = marginal_moments(model, state, points, state.t)
+        return mean.mean(axis=0), np.sqrt(variance.mean(axis=0) + mean.var(axis=0))
+    padded = np.concatenate([points, np.repeat(points[-1:], -len(points) % BLOCK, axis=0)])
     key = jax.random.key(SEED)  # the same noise everywhere and at all times: maps that move do not flicker
     levels = [
-        np.asarray(few.predictive(model, block, few.t).draws(jax.random.clone(key), model))
+        np.asarray(state.predictive(model, block, state.t).draws(jax.random.clone(key), model))
         for block in padded.reshape(-1, BLOCK, 2)
     ]
     level = np.concatenate(levels, axis=1)[:, : len(points)]
-    shape = (cells, cells)
-    return LatticeSurface(axes, level.mean(axis=0).reshape(shape), level.std(axis=0).reshape(shape))
+    return level.mean(axis=0), level.std(axis=0)
 
 
 def surfaces_of(
