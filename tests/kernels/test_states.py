@@ -48,8 +48,6 @@ def test_a_rational_quadratic_of_known_shape_is_a_state():
     state = state_of(kernel)
     values = parameters(alpha=2.0)
     assert np.abs(by_state(state, values) - by_kernel(kernel, values)).max() < 3e-4
-    with pytest.raises(seqgp.ModelError, match="a known alpha"):
-        state_of(seqgp.kernels.RationalQuadratic(1.0, alpha=seqgp.ScaledSigmoid(1, 3)))
 
 
 def test_a_kernel_that_is_no_state_is_named():

@@ -15,6 +15,7 @@ from seqgp.base.errors import DataError, ModelError, SamplerError
 from seqgp.base.snapshot import as_context, as_floats, as_inputs
 from seqgp.base.validation import require_x64
 from seqgp.evaluate import scores
+from seqgp.evaluate.marginals import Marginals, marginal_moments
 from seqgp.kernels.spatial import check_globe
 from seqgp.likelihoods.base import fill_missing
 from seqgp.linalg.types import Array
@@ -123,7 +124,13 @@ def _log_densities(model: Model, context: Any, level, parameters, y):
 
 
 def predict(
-    key: Key[Array, ""], model: Model, state: State, x_new: Any, t: float | None = None, context: Any = None
+    key: Key[Array, ""],
+    model: Model,
+    state: State,
+    x_new: Any,
+    t: float | None = None,
+    context: Any = None,
+    joint: bool = True,
 ) -> Prediction:
     """Draw the latent function and new data at ``x_new``.
 
@@ -134,6 +141,8 @@ def predict(
         x_new: the inputs, ``(n, D)``.
         t: the time; the last one by default, later for a forecast.
         context: what the likelihood needs besides, for the new data.
+        joint: whether values at several inputs are drawn together. With ``False`` each is drawn from its own marginal
+            given the parameters of a draw, in batches: for maps of many points, where no covariance between them fits.
     """
     require_x64()
     if not hasattr(state, "predictive"):
@@ -152,8 +161,14 @@ def predict(
         model.likelihood.check_context(np.ones(len(x), bool), context)
     context = model.likelihood.context_at(time, context)
     key_latent, key_data = jax.random.split(key)
-    predictive = state.predictive(model, x, time, context)
-    level = predictive.draws(key_latent, model)
+    if joint:
+        predictive = state.predictive(model, x, time, context)
+        level = predictive.draws(key_latent, model)
+    else:
+        if not model.likelihood.pointwise:
+            raise ModelError("predict: joint=False needs a pointwise likelihood, and this one sees all of f at once")
+        predictive = Marginals(*marginal_moments(model, state, x, time, context))
+        level = predictive.draws(key_latent, model)
     parameters = compiled(_parameters, model, np.asarray(state.z))[0]()
     y = _data(key_data, model, level, context, parameters)
     return Prediction(level, y, time, x, model, context, parameters, predictive)

@@ -11,12 +11,15 @@ from jaxtyping import Float
 
 from seqgp.base.errors import SeqgpError
 from seqgp.base.transforms import Transform, transform_of
+from seqgp.evaluate.marginals import marginal_moments
 from seqgp.io.store import Store
 from seqgp.model import Model
 from seqgp.samplers.base import State
+from seqgp.samplers.online.state import OnlineState
 
 BLOCK = 96  # points that are drawn together: only their own mean and sd are wanted
 SEED = 0
+NODES = 20  # of the quadrature that undoes a transform
 
 
 class LatticeSurface(NamedTuple):
@@ -47,17 +50,38 @@ def surface_of(
     """
     axes = (np.linspace(*box[0], cells), np.linspace(*box[1], cells))
     points = np.stack(np.meshgrid(*axes, indexing="xy"), axis=-1).reshape(-1, 2)
-    padded = np.concatenate([points, np.repeat(points[-1:], -len(points) % BLOCK, axis=0)])
     few = state.thinned(draws).ready(model)
+    mean, sd = _moments(model, few, points, transform)
+    return LatticeSurface(axes, mean.reshape(cells, cells), sd.reshape(cells, cells))
+
+
+def _moments(
+    model: Model, state: State, points: Float[np.ndarray, "n 2"], transform: Transform | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and sd over all draws at each point: exact given the parameters where the state is an online sampler's."""
+    if isinstance(state, OnlineState):
+        mean, variance = marginal_moments(model, state, points, state.t)
+        if transform is not None:
+            mean, variance = _moments_before(transform, mean, variance)
+        return mean.mean(axis=0), np.sqrt(variance.mean(axis=0) + mean.var(axis=0))
+    padded = np.concatenate([points, np.repeat(points[-1:], -len(points) % BLOCK, axis=0)])
     key = jax.random.key(SEED)  # the same noise everywhere and at all times: maps that move do not flicker
     levels = [
-        np.asarray(few.predictive(model, block, few.t).draws(jax.random.clone(key), model))
+        np.asarray(state.predictive(model, block, state.t).draws(jax.random.clone(key), model))
         for block in padded.reshape(-1, BLOCK, 2)
     ]
     level = np.concatenate(levels, axis=1)[:, : len(points)]
     level = level if transform is None else transform.inverse(level)
-    shape = (cells, cells)
-    return LatticeSurface(axes, level.mean(axis=0).reshape(shape), level.std(axis=0).reshape(shape))
+    return level.mean(axis=0), level.std(axis=0)
+
+
+def _moments_before(transform: Transform, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of ``T⁻¹(w)`` for a Gaussian ``w``, by quadrature."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    weights = weights / weights.sum()
+    values = [transform.inverse(mean + np.sqrt(variance) * node) for node in nodes]
+    first = sum(weight * value for weight, value in zip(weights, values))
+    return first, sum(weight * np.square(value - first) for weight, value in zip(weights, values))
 
 
 def surfaces_of(

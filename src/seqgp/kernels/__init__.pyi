@@ -20,3 +20,4 @@ from .stationary import Matern52 as Matern52
 from .stationary import Periodic as Periodic
 from .stationary import RationalQuadratic as RationalQuadratic
 from .stationary import SquaredExponential as SquaredExponential
+from .stationary import StationaryCovariance as StationaryCovariance

@@ -27,6 +27,12 @@ class CombinedState(eqx.Module):
 
     parts: tuple[Any, ...]
 
+    @property
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """The values of parameters that fitted parts cover."""
+        each = [(i, getattr(part, "ranges", {})) for i, part in enumerate(self.parts)]
+        return {f"{i}.{name}": ends for i, ranges in each for name, ends in ranges.items()}
+
     def _each(self, parameters, what: str, *more) -> list[Array]:
         return [getattr(part, what)(within(parameters, str(i)), *more) for i, part in enumerate(self.parts)]
 

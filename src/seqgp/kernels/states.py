@@ -3,7 +3,7 @@
 A state of order ``p`` has the stationary covariance ``P``, moves by ``s(t + dt) = A(dt) s(t) + noise`` with noise of
 covariance ``P − A P A'``, and shows ``f = h's``. Matérn kernels are such states exactly; smoother ones are, up to an
 error that is told, sums of a few decaying oscillations; sums, products and cycles are in
-:mod:`seqgp.kernels.compound_states`.
+:mod:`seqgp.kernels.compound_states`, and any other stationary kernel is fitted (:mod:`seqgp.kernels.fitted_states`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from scipy.linalg import solve_continuous_lyapunov
 from seqgp.base.errors import ModelError
 from seqgp.kernels.base import Constant, Kernel, Parameters, Product, Sum, WhiteNoise
 from seqgp.kernels.compound_states import ConstantState, SumState, TimesState, WhiteState, periodic_state
-from seqgp.kernels.rational import RationalState, rational_state
+from seqgp.kernels.fitted_states import kernel_state
+from seqgp.kernels.rational import MAX_ORDER, RationalState, rational_state
 from seqgp.kernels.stationary import Matern12, Matern32, Matern52, Periodic, RationalQuadratic, SquaredExponential
 from seqgp.linalg.types import ArrayLike
 
@@ -62,11 +63,20 @@ def state_of(kernel: Kernel, order: int = ORDER) -> TimeState:
         kernel: a kernel of time.
         order: of the state, where it approximates the kernel; of a cycle, its harmonics.
     """
+    if kernel.stationary:
+        return _fitted(kernel, order)
     raise ModelError(
-        f"{type(kernel).__name__} in time is not known as a state (Matern12, Matern32, Matern52, SquaredExponential, "
-        "RationalQuadratic with a known alpha, Periodic, Constant, WhiteNoise, and sums and products of these are); "
-        "use seqgp.SequentialSampler"
+        f"{type(kernel).__name__} in time is not known as a state (stationary kernels are, and sums and products of "
+        "them): write it as seqgp.kernels.StationaryCovariance(function of the distance, …), or use "
+        "seqgp.SequentialSampler"
     )
+
+
+def _fitted(kernel: Kernel, order: int) -> TimeState:
+    """The lowest order that is accurate, or from the one that was asked for on where that is above the default."""
+    if order > MAX_ORDER:
+        raise ModelError(f"order = {order}: a state that approximates a kernel has an order from 1 to {MAX_ORDER}")
+    return kernel_state(kernel, order if order > ORDER else 1)
 
 
 class MaternState(eqx.Module):
@@ -138,10 +148,7 @@ def _(kernel, order: int = ORDER) -> TimeState:
 @state_of.register(RationalQuadratic)
 def _(kernel, order: int = ORDER) -> TimeState:
     if not isinstance(kernel.alpha, float):
-        raise ModelError(
-            "RationalQuadratic in time is known as a state for a known alpha only: give a number, or use "
-            "seqgp.SequentialSampler"
-        )
+        return _fitted(kernel, order)
     return _rational("RationalQuadratic", kernel.alpha, order)
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import abc
 import functools
-from typing import cast
+from collections.abc import Callable
+from typing import Any, cast
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -187,4 +190,76 @@ class Periodic(Kernel):
             raise ModelError(
                 f"Periodic takes one dimension, but x has {dimension} columns: in space use "
                 "seqgp.kernels.Product([…]) with one kernel per column"
+            )
+
+
+class StationaryCovariance(Kernel):
+    """Any function of the distance in one dimension as a kernel, of time above all: ``function(r, **parameters)``.
+
+    In time, the online sampler fits a state to it; ``info.extras["kernel_error"]`` is the largest error of the
+    correlation. Parameters that stretch it or scale it are exact, and up to two others may be inferred.
+
+    Args:
+        function: from an array of distances ``r ≥ 0`` to covariances of the same shape, in operations of ``jax.numpy``.
+        **priors: its parameters by name, numbers or priors.
+    """
+
+    function: Callable[..., Any] = eqx.field(static=True)
+    priors: dict[str, Kept]
+
+    def __init__(self, function: Callable[..., Any], **priors: Slot):
+        if not callable(function):
+            raise ModelError(f"StationaryCovariance: expected a function of a distance, got {type(function).__name__}")
+        self.function = function
+        self.priors = {name: as_slot(value, f"StationaryCovariance: {name}") for name, value in priors.items()}
+        self._check_function()
+
+    def _check_function(self) -> None:
+        """Raise unless the function takes distances and the parameters, and returns one covariance each."""
+        distances = jax.ShapeDtypeStruct((2, 3), float)
+        shapes = {
+            name: jax.ShapeDtypeStruct((len(slot),) if isinstance(slot, tuple) else (), float)
+            for name, slot in self.priors.items()
+        }
+        try:
+            found = jax.eval_shape(lambda r, others: jnp.asarray(self.function(r, **others)), distances, shapes)
+        except (TypeError, ValueError) as error:  # JAX's errors of tracing are such
+            raise ModelError(
+                f"StationaryCovariance: the function failed on an array of distances and {list(shapes) or 'no'} "
+                f"parameters ({type(error).__name__}: {str(error).splitlines()[0]}); write it as function(r, "
+                "**parameters) with jax.numpy"
+            ) from error
+        if found.shape != (2, 3):
+            raise ModelError(
+                f"StationaryCovariance: the function returned shape {found.shape} for distances of shape (2, 3); it "
+                "must return one covariance for each distance"
+            )
+
+    def slots(self):
+        """The parameters by name, each a number or a prior; sorted, as JAX sorts a dictionary."""
+        return dict(sorted(self.priors.items()))
+
+    def prepare(self, x, other):
+        """What the covariance needs of the inputs, whatever the parameters."""
+        return jnp.abs(x[:, 0, None] - other[None, :, 0])
+
+    def covariance(self, prepared, parameters):
+        """The covariance matrix, from what ``prepare`` gave and the parameters."""
+        return jnp.asarray(self.function(prepared, **parameters))
+
+    @property
+    def stationary(self) -> bool:
+        """Whether the covariance depends on differences of the inputs alone."""
+        return True
+
+    def variance(self, parameters):
+        """The covariance of a point with itself."""
+        return jnp.asarray(self.function(jnp.zeros(()), **parameters))
+
+    def check_dimension(self, dimension):
+        """Raise unless inputs of this dimension fit."""
+        if dimension != 1:
+            raise ModelError(
+                f"StationaryCovariance takes one dimension, but x has {dimension} columns: in space use "
+                "seqgp.kernels.Covariance, a function of two points"
             )

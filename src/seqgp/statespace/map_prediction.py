@@ -19,6 +19,7 @@ from jaxtyping import Float
 from seqgp.linalg.factor import solve_lower
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.statespace.low_rank import LowRankState, coefficient_posterior
+from seqgp.statespace.low_rank_points import mode_weights
 from seqgp.statespace.modes import Modes
 
 BATCH = 2048  # points at once
@@ -61,8 +62,7 @@ def map_batch(
         scales: the prior standard deviation of each coefficient.
     """
     values = modes.values
-    inverse = jnp.where(values > 0, 1 / jnp.where(values > 0, values, 1.0), 0.0)
-    weights = jnp.stack([(jnp.asarray(c) @ modes.vectors) * one[None, :] for c, one in zip(crosses, inverse)])
+    weights = mode_weights(modes, crosses)
     left = jnp.maximum(jnp.asarray(own) - jnp.sum(weights**2 * values[:, None, :], axis=2), 0.0)
     squares = jnp.stack([weights[i] * weights[j] for i in range(len(orders)) for j in range(len(orders))])
     term = np.repeat(np.arange(len(orders)), orders)

@@ -54,6 +54,13 @@ class System(eqx.Module):
         return max(state.error for state in self.states)
 
     @property
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """The values of the time kernels' parameters that fitted states cover, by the parameters' names."""
+        prefixes = [prefix for prefix, _ in self.model.kernel.terms()]
+        each = [(prefix, getattr(state, "ranges", {})) for prefix, state in zip(prefixes, self.states)]
+        return {f"{prefix}time.{name}": ends for prefix, ranges in each for name, ends in ranges.items()}
+
+    @property
     def names(self) -> list[str]:
         """The names of the entries of the particles' ``z``."""
         return [self.model.names[i] for i in self.in_particles]

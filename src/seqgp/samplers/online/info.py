@@ -9,8 +9,10 @@ from seqgp.samplers.online.rank import rank_extras, rank_warnings
 from seqgp.samplers.online.state import OnlineState
 from seqgp.samplers.online.step import OnlineStep
 from seqgp.samplers.online.update import Ratios
+from seqgp.statespace.model import System
 
 MAX_KERNEL_ERROR = 1e-3  # of a time correlation, beyond which it is warned about
+MAX_OUTSIDE = 0.01  # of the draws of a parameter beyond the values that a state is fitted for
 MIN_ESS_FRACTION = 0.1  # of the particles effective and different, below which it is warned about
 MIN_SURROGATE_ESS_FRACTION = 0.15  # of draws from a surrogate that are effective, below which it is warned about
 
@@ -43,7 +45,12 @@ def online_info(state: OnlineState, step: OnlineStep, lost: int, ratios: Ratios 
         compile_seconds=step.spent.compile_seconds,
         missing=int(np.isnan(snapshot.y).sum()),
         settings={"sampler": "online", "latent": layout.name, "why": layout.why, "filter": step.history.filter.name},
-        warnings=(*_warnings(state, ess, extras, snapshot.y), *few_knots, *rank_warnings(step.history)),
+        warnings=(
+            *_kernel_warnings(state, step.system),
+            *_warnings(state, ess, extras, snapshot.y),
+            *few_knots,
+            *rank_warnings(step.history),
+        ),
         extras=extras,
         log_evidence=state.log_evidence,
         log_evidence_se=float(np.sqrt(state.particles.log_evidence_variance())),
@@ -57,13 +64,28 @@ def _ess(state: OnlineState) -> float:
     return state.particles.distinct_ess() if state.particles.z.shape[1] else state.particles.ess()
 
 
+def _kernel_warnings(state: OnlineState, system: System) -> list[str]:
+    """Where the states that stand for time kernels are inaccurate."""
+    found, ranges = [], system.ranges
+    if system.error > MAX_KERNEL_ERROR:
+        narrow = f", or narrow the prior of {' and of '.join(ranges)}" if ranges else ""
+        found.append(
+            f"the time kernel's state of order {system.order} is off by up to {system.error:.1e} of the correlation: "
+            f"raise order= (it is {state.settings['order']}){narrow}"
+        )
+    for name, (low, high) in ranges.items():
+        values = np.asarray(state.parameters[name])
+        outside = float(np.mean((values < low) | (values > high)))
+        if outside > MAX_OUTSIDE:
+            found.append(
+                f"{outside:.0%} of the draws of {name} are outside {low:.3g} to {high:.3g}, the values that the time "
+                "kernel's state is fitted for (three prior standard deviations): widen its prior"
+            )
+    return found
+
+
 def _warnings(state: OnlineState, ess: float, extras: dict[str, float], y: np.ndarray) -> tuple[str, ...]:
     found, share = [], extras.get("surrogate_effective", 1.0)
-    if extras["kernel_error"] > MAX_KERNEL_ERROR:
-        found.append(
-            f"the time kernel's state of order {state.settings['order']} is off by up to "
-            f"{extras['kernel_error']:.1e} of the correlation: raise order="
-        )
     if np.isnan(y).all():
         found.append("all of y is missing: the draws are a forecast")
     if extras["lost"]:

@@ -17,9 +17,10 @@ from seqgp.linalg.types import Array
 from seqgp.model import Model
 from seqgp.runtime.engine import compiled, in_threads
 from seqgp.runtime.processes import gathered
-from seqgp.samplers.online.filters import Filters, group_bounds, over_particles, particle_count
+from seqgp.samplers.online.filters import Filters, chosen, group_bounds, over_particles, particle_count
 from seqgp.samplers.online.history import Timeline, all_known, places_of
 from seqgp.statespace.delayed import DelayedFilter
+from seqgp.statespace.level_moments import level_moments
 from seqgp.statespace.observation import Where
 from seqgp.statespace.protocol import Filter
 
@@ -49,6 +50,15 @@ class ParticlePredictive(NamedTuple):
             for g, group in enumerate(self.filters.groups)
         ]
         return jax.device_put(slots.unpack(in_threads(tasks)))
+
+    def moments(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of the level at each input, ``(draws, n)``, from each draw's particle."""
+        used, draw = np.unique(self.particle, return_inverse=True)
+        filters = chosen(self.filters, used)
+        tasks = [compiled(_moments, self.history.filter, self.where, *group)[0] for group in filters.groups]
+        parts = [np.stack([np.asarray(each) for each in part], axis=1) for part in in_threads(tasks)]
+        mean, variance = np.swapaxes(gathered(np.concatenate(parts), len(used)), 0, 1)
+        return mean[draw], variance[draw]
 
     def log_marginals(self, model: Model, y: np.ndarray) -> np.ndarray:
         """``log p(y)`` of each draw's particle, latent and coefficients of the mean integrated out."""
@@ -155,6 +165,13 @@ def _draws(filter: Filter, where: Where, real, environments, states, white):
         return filter.draw_levels(environment, state, where, real, white)
 
     return over_particles(filter, one, where)(environments, states, white)
+
+
+def _moments(filter: Filter, where: Where, environments, states):
+    def one(environment, state):
+        return level_moments(filter, environment, state, where)
+
+    return over_particles(filter, one, where)(environments, states)
 
 
 def _log_densities(filter: Filter, where: Where, data, environments, states):

@@ -50,9 +50,9 @@ class OnlineSampler:
     values are drawn from a distribution fitted to the particles, and their filters run over the data so far.
 
     Args:
-        model: the model; its time kernel must be a state (Matérn, squared exponential, rational quadratic with a known
-            alpha, sums and products). A likelihood that is not pointwise (a solver) must have a mean that JAX can
-            differentiate; it is taken through a surrogate at each snapshot.
+        model: the model; its time kernel must be a state: Matérn kernels are, others are fitted
+            (``info.extras["kernel_error"]``). A likelihood that is not pointwise (a solver) must have a mean that JAX
+            can differentiate; it is taken through a surrogate at each snapshot.
         particles: how many values of the parameters; a power of two fills space best.
         draws: how many draws to give at each time.
         history: how many snapshots are kept, for streams without end (up to three times as many are in memory for a
@@ -61,7 +61,7 @@ class OnlineSampler:
             that stay, 0.99 for ones that drift over about a hundred steps.
         latent: where the latent lives: ``"auto"`` (stations as they come, grids, knots for inputs that move), or
             ``Dense()`` (stations, never knots), ``Grid()``, ``Knots(…)``.
-        order: of the state that approximates a smooth time kernel.
+        order: of the state that approximates a smooth time kernel, at most 10; of one's own kernel the lowest.
     """
 
     def __init__(
