@@ -16,6 +16,7 @@ from seqgp.io.configuration import Configuration, ConfigurationError, read_confi
 from seqgp.io.configured import check_configured, check_table, read_snapshots, resolved, stations_of
 from seqgp.io.errors import DamagedError
 from seqgp.io.manifest import REMEDY
+from seqgp.io.metrics import MetricsFile
 from seqgp.io.run import Run, run
 from seqgp.io.seen import Seen
 from seqgp.io.session import Session
@@ -44,14 +45,18 @@ def fit(
     except SeqgpError as error:
         raise ConfigurationError(f"{config}: [sampler]: {error}") from error
     check_configured(configuration, sampler, snapshots)
+    metrics = MetricsFile.of(configuration)
     result = run(
         sampler,
         snapshots,
+        callbacks=[metrics] if metrics else [],
         key=jax.random.key(configuration.run.seed),
         keep=configuration.run.keep,
         store=configuration.run.folder,
         configuration=with_source(configuration.model_dump(mode="json"), config),
     )
+    if metrics:  # nothing new is a success too
+        metrics(result.state, result.infos[-1])
     report_run(result._replace(why=why), json, whole=True)
 
 
@@ -98,6 +103,7 @@ class Continued(NamedTuple):
     configuration: Configuration
     session: Session
     stations: Stations
+    metrics: MetricsFile | None = None
 
     @classmethod
     def of(cls, store: Store) -> Continued:
@@ -105,7 +111,8 @@ class Continued(NamedTuple):
         configuration = configuration_of(store)
         sampler = configuration.build(next(iter(store)).snapshot)  # as when the run began
         session = Session(sampler, store, configuration.run.keep)
-        return cls(store, configuration, session, stations_of(configuration, sampler, store))
+        metrics = MetricsFile.of(configuration)
+        return cls(store, configuration, session, stations_of(configuration, sampler, store), metrics)
 
     def columns(self) -> Columns:
         """Those of the run's tables; times are dates if, and only if, those of its first table were."""
@@ -123,7 +130,9 @@ class Continued(NamedTuple):
         manifest = self.store.manifest
         section = manifest.section("run") | {"title": title_of(self.store)}
         told = {**(manifest.configuration or {}), "run": section}
-        after = self.session.extend(snapshots, configuration=told)
+        after = self.session.extend(snapshots, configuration=told, callbacks=[self.metrics] if self.metrics else [])
+        if self.metrics:  # nothing new is a success too
+            self.metrics(after.state, after.infos[-1])
         return Run(*after, self.session.sampler.model, self.store)
 
 

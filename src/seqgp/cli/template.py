@@ -42,4 +42,5 @@ folder = "{folder}"
 # title = "My measurements"     # of the report
 seed = 0
 # keep = 30                    # whole steps on disk; of older ones only summaries
+# metrics = "wind.prom"        # rewritten after each step, for Prometheus
 """

@@ -110,6 +110,7 @@ class DataSection(Strict):
         )  # fmt: skip
 
 
+METRICS = ".prom"  # how the names of files end that Prometheus' collectors read
 ONLINE = ("particles", "history", "forget")
 SEQUENTIAL = ("tau", "chains", "warmup", "thin", "updates", "carry")
 
@@ -181,6 +182,16 @@ class RunSection(Strict):
     title: str | None = Field(None, description="the title of the report")
     seed: Whole = Field(0, ge=0, lt=2**63, description="the seed of the random numbers")
     keep: Whole | None = Field(None, ge=1, description="complete steps to keep on disk; older ones shrink to summaries")
+    metrics: str | None = Field(
+        None, description="a file for Prometheus, `wind.prom`, rewritten after each step; relative to the configuration"
+    )
+
+    @field_validator("metrics")
+    @classmethod
+    def _ending(cls, text: str | None) -> str | None:
+        if text is not None and not as_path(text).endswith(METRICS):
+            raise ValueError(f"the name of a file for Prometheus ends in {METRICS}")
+        return text
 
     @field_validator("folder")
     @classmethod

@@ -75,6 +75,8 @@ def resolved(config: Path, configuration: Configuration, seed: int | None) -> Co
             f"{config}: data.unit has no effect: column {data.time!r} holds numbers, not dates; leave it out"
         )
     given = {"folder": str(folder), "seed": section.seed if seed is None else seed}
+    if section.metrics is not None:  # in full: later commands may be given from another folder
+        given["metrics"] = str((config.parent / section.metrics).absolute())
     return configuration.model_copy(
         update={
             "data": data.model_copy(update={"file": file, "origin": origin}),

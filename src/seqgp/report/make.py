@@ -49,7 +49,14 @@ def report(source: Any, path: str | Path, model: Model | None = None) -> Path:
     store = source if isinstance(source, Store) else source.store
     if store is None:
         raise StoreError("report: the run is not stored; make it with seqgp.run(…, store=…)")
-    model = model or getattr(source, "model", None)
+    text = page_of(store, model or getattr(source, "model", None))
+    target = Path(path)
+    write_atomically(target, lambda file: file.write(text.encode()))
+    return target
+
+
+def page_of(store: Store, model: Model | None = None) -> str:
+    """The report of a run as HTML; arguments as of :func:`report`."""
     history, checks = history_of(store, model), forecast_checks(store, model)
     shown = spread(len(history.steps), FRAMES)
     now = surfaces_of(store, [len(history.steps) - 1], LATTICE, model)
@@ -59,9 +66,7 @@ def report(source: Any, path: str | Path, model: Model | None = None) -> Path:
     while len(text.encode()) > LARGEST and frames > 1:
         frames //= 2
         text = _page(history, checks, store, frames, now, surfaces, model or store.model)
-    target = Path(path)
-    write_atomically(target, lambda file: file.write(text.encode()))
-    return target
+    return text
 
 
 def _page(
