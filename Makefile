@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: fuzz torture help env demo paper paper-quick test check lint unit browser kill calibrate models accuracy bench wheel release-check docs clean
+.PHONY: fuzz torture help env demo paper paper-quick test check lint unit browser kill calibrate models accuracy bench wheel adapters release-check docs clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -87,16 +87,23 @@ release-check: $(VENV)/ready  ## build sdist and wheel, check both, the automati
 	rm -rf dist build/release
 	$(PYTHON) -m venv build/release/tools
 	build/release/tools/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-	  build hatchling twine check-wheel-contents check-jsonschema codespell
+	  build hatchling twine check-wheel-contents check-jsonschema codespell 'sp-repo-review[cli]' zizmor
 	build/release/tools/bin/python -m build --outdir dist
 	build/release/tools/bin/twine check --strict dist/*
 	build/release/tools/bin/check-wheel-contents dist/*.whl
 	build/release/tools/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	build/release/tools/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	build/release/tools/bin/zizmor --offline .github
+	build/release/tools/bin/repo-review .
 	build/release/tools/bin/codespell src docs README.md CHANGELOG.md CONTRIBUTING.md .github
 	$(PYTHON) -m venv build/release/empty
 	build/release/empty/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
 	cd build/release && empty/bin/python ../../.github/minimal.py
+
+adapters:  ## the adapters in an environment of their own, with the newest sktime and its own checks, about five minutes
+	$(PYTHON) -m venv build/adapters
+	build/adapters/bin/python -m pip install --quiet --disable-pip-version-check -e ".[sktime]" pytest
+	build/adapters/bin/python -m pytest tests/adapters
 
 docs: $(VENV)/ready  ## the documentation as a site, in build/site; a broken link fails
 	$(BIN)/python -m docs.build
