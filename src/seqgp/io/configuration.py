@@ -94,7 +94,7 @@ class DataSection(Strict):
         return Columns(self.time, self.inputs, self.value, self.location, self.covariates, self.unit, self.origin)
 
 
-ONLINE = ("particles", "history", "forget")
+ONLINE = ("particles", "history", "forget", "paths")
 SEQUENTIAL = ("tau", "chains", "warmup", "thin", "updates", "carry")
 
 
@@ -115,6 +115,10 @@ class SamplerSection(Strict):
     )
     forget: Real | None = Field(
         None, gt=0, le=1, description="discount of past evidence about the parameters; 1 is none"
+    )
+    paths: Annotated[Whole, Field(ge=0, le=10_000)] | Literal["auto"] | None = Field(
+        None,
+        description="paths that correct EP where data are not Gaussian; 0, for none, by default",
     )
     tau: Whole | None = Field(None, ge=1, le=1000, description="the number of past times that a step conditions on")
     chains: Whole | None = Field(

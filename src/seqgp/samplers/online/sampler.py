@@ -35,6 +35,7 @@ from seqgp.statespace.linearise import check_linearisable
 from seqgp.statespace.model import System
 
 MIN_PARTICLES = 16  # particles
+MOST = 10_000  # paths
 MIN_HISTORY = 10  # snapshots of a bounded history
 MIN_NOISE_RATIO = (
     5e-7  # noise over the sd of the latent: of squares, which covariances hold, no digits are left soon below it
@@ -60,6 +61,9 @@ class OnlineSampler:
         latent: where the latent lives: ``"auto"`` (stations as they come, grids, knots for inputs that move), or
             ``Dense()`` (stations, never knots), ``Grid()``, ``Knots(…)``.
         order: of the state that approximates a smooth time kernel.
+        paths: for data that are not Gaussian, how many paths of the latent correct what EP leaves at each value of the
+            parameters: ``"auto"``, or a number. 0, the default, is EP of each snapshot alone, which is faster and not
+            exact. Without effect on Gaussian data, which are exact, and where ``info.exact`` says why not.
     """
 
     def __init__(
@@ -71,6 +75,7 @@ class OnlineSampler:
         forget: float = 1.0,
         latent: Any = "auto",
         order: int = ORDER,
+        paths: int | str = 0,
     ):
         require_x64()
         if not isinstance(model, Model):
@@ -85,6 +90,7 @@ class OnlineSampler:
         check_latent(latent)
         self.latent = latent
         self.order = positive("order", order)
+        self.paths = _checked_paths(paths)
         self._system = System(model, self.order)
         self.fingerprint = model_digest(model)
 
@@ -135,8 +141,9 @@ class OnlineSampler:
         z = normal_points(rng, mean, sd, self.particles) if len(mean) else np.zeros((self.particles, 0))
         prior, none = log_normal(z, mean, sd), np.zeros(self.particles)
         step = OnlineStep(
-            self.system, self.latent, self.forget, rng, Particles(z, prior, none, none, prior, 0.0), progress
-        )
+            self.system, self.latent, self.forget, rng, Particles(z, prior, none, none, prior, 0.0), progress,
+            self._paths(),
+        )  # fmt: skip
         step.take_in(None, snapshot)
         if not self.model.likelihood.pointwise:
             step.recentre()
@@ -153,15 +160,49 @@ class OnlineSampler:
         check_together(key, snapshot, state.particles.z, particles=self.particles)
         rng, key_draws = _generators(key)
         before = state.particles.advanced(self.forget)
-        step = OnlineStep(self.system, self.latent, self.forget, rng, before, progress)
-        step.past = Past(state.evaluated_at, state.dropped, state.memory)
+        step = OnlineStep(self.system, self.latent, self.forget, rng, before, progress, self._paths())
+        step.past = Past(state.evaluated_at, state.dropped, state.memory, state.correction)
         step.take_in(state.revived(self.model), snapshot)
         return self._finished(key_draws, step, start, state.log_evidence)
+
+    def refresh(
+        self, key: Key[Array, ""], state: OnlineState, progress: Progress | None = None
+    ) -> tuple[OnlineState, OnlineInfo]:
+        """The state with its particles corrected by all data so far, where ``paths`` does that; otherwise as it is."""
+        start = time.perf_counter()
+        self._check_state(state, "refresh")
+        check_together(key, state.particles.z, particles=self.particles)
+        rng, key_draws = _generators(key)
+        step = OnlineStep(self.system, self.latent, self.forget, rng, state.particles, progress, self._paths())
+        step.past = Past(state.evaluated_at, state.dropped, state.memory, state.correction)
+        step.history, step.filters = state.revived(self.model)
+        if not self._paths():
+            return state, online_info(state, step, 0, None, time.perf_counter() - start, self.approximate())
+        step.refresh()
+        return self._finished(key_draws, step, start, state.log_evidence)
+
+    def approximate(self) -> str:
+        """Why the weights are not exact in the limit of particles, in words; empty where they are or can be."""
+        likelihood = self.model.likelihood
+        if likelihood.conjugate:
+            return ""
+        if not likelihood.pointwise:
+            return "the likelihood sees all of the latent, and is linearised at each snapshot"
+        if not self.paths:
+            return "paths=0: EP of each snapshot alone"
+        if self.forget != 1:
+            return "forget < 1: the past is discounted, which paths do not correct"
+        return "" if self.history is None else "history=: paths need all data"
+
+    def _paths(self) -> int | str:
+        return 0 if self.model.likelihood.conjugate or self.approximate() else self.paths
 
     def _finished(self, key, step: OnlineStep, start: float, before: float) -> tuple[OnlineState, OnlineInfo]:
         """Rejuvenate the particles, draw for people, and say what happened."""
         lost = int(np.isneginf(step.particles.log_increment).sum())
         ahead = step.particles.log_evidence() - step.particles.log_evidence(0.0)
+        if step.draws is None:
+            step.refresh_where_due()
         step.rejuvenate(forced=step.history.rebuilt)
         step.check_rank()
         ratios = None if self.model.likelihood.pointwise else step.correct()
@@ -170,7 +211,9 @@ class OnlineSampler:
         particles, history, snapshot = step.particles, step.history, step.history.snapshots[-1]
         particle = systematic(step.rng, particles.weights(), self.draws)
         step.rng.shuffle(particle)
-        if ratios is None:
+        if step.draws is not None:
+            drawn = step.draws.draws(step.rng, particle)
+        elif ratios is None:
             drawn, seconds = draws_at_data(key, history, step.filters, particle)
             step.spend(Spent(0, seconds))
         else:
@@ -182,9 +225,9 @@ class OnlineSampler:
             snapshot.t, step.number, latent, parameters, z, particle, particles, step.past.evaluated_at, log_evidence,
             {"order": self.order, "latent": self.latent, "network": history.plan._asdict()},
             self.fingerprint, history.snapshots, step.past.dropped,
-            step.past.memory, history.surrogates, Live(history, step.filters),
+            step.past.memory, history.surrogates, step.past.correction, Live(history, step.filters),
         )  # fmt: skip
-        return state, online_info(state, step, lost, ratios, time.perf_counter() - start)
+        return state, online_info(state, step, lost, ratios, time.perf_counter() - start, self.approximate())
 
     def _named(
         self, z: np.ndarray, drawn: np.ndarray, step: OnlineStep
@@ -198,17 +241,32 @@ class OnlineSampler:
 
     def _check(self, state: OnlineState, snapshot: Snapshot) -> None:
         """Raise unless the state is one that this step can follow."""
-        if not isinstance(state, OnlineState):
-            raise SamplerError(f"step: expected the state of an OnlineSampler, got {type(state).__name__}")
-        check_state(self.model, state, "step")
-        if len(state.particles.z) != self.particles:
-            raise SamplerError(
-                f"step: the state has {len(state.particles.z)} particles, but the sampler particles = {self.particles}"
-            )
+        self._check_state(state, "step")
         if not snapshot.t > state.t:
             raise DataError(f"t = {snapshot.t} is not after the last t = {state.t}")
         if snapshot.x.shape[1] != state.dimension:
             raise DataError(f"Snapshot: x has {snapshot.x.shape[1]} columns, but the last one had {state.dimension}")
+
+    def _check_state(self, state: OnlineState, where: str) -> None:
+        if not isinstance(state, OnlineState):
+            raise SamplerError(f"{where}: expected the state of an OnlineSampler, got {type(state).__name__}")
+        check_state(self.model, state, where)
+        if len(state.particles.z) != self.particles:
+            raise SamplerError(
+                f"{where}: the state has {len(state.particles.z)} particles, but the sampler particles = "
+                f"{self.particles}"
+            )
+
+
+def _checked_paths(paths: int | str) -> int | str:
+    if isinstance(paths, str) and paths == "auto":
+        return paths
+    if isinstance(paths, bool) or not isinstance(paths, numbers.Integral) or not (paths == 0 or 2 <= paths <= MOST):
+        raise SamplerError(
+            f"OnlineSampler: paths = {paths!r} is neither 'auto', nor 0 (no correction), nor a whole number from 2 to "
+            f"{MOST}"
+        )
+    return int(paths)
 
 
 def _check_finite(latent: Float[np.ndarray, "draws N"], t: float) -> None:
