@@ -54,7 +54,7 @@ def observed_history(
 
     def log_prob(f, data):
         y, context = data
-        return system.model.likelihood.distribution(f, context, parameters).log_prob(y)
+        return jnp.asarray(system.model.likelihood.distribution(f, context, parameters).log_prob(y))
 
     return ObservedHistory(prior, operator, (observations.y, observations.context)), log_prob
 
@@ -90,7 +90,7 @@ def last_states(history: ObservedHistory, sites: GaussianSites, length: Int[Arra
         index, step, now, site, at_data = inputs
         predicted, last = carry
         site = GaussianSites(*(jnp.where(at_data, part, 0.0) for part in site))
-        updated = update_with_sites(*predicted, now, site)
+        updated = update_with_sites(predicted.mean, predicted.covariance, now, site)
         here = LastStates(predicted, DenseState(updated.mean, updated.cov))
         last = jax.tree.map(lambda new, old: jnp.where(index < length, new, old), here, last)
         return (DenseState(*predict_state(at_time(prior, step), updated.mean, updated.cov)), last), None

@@ -15,7 +15,7 @@ from jaxtyping import Float, Key
 from seqgp.base.errors import DataError, ModelError, SamplerError
 from seqgp.base.info import OnlineInfo
 from seqgp.base.snapshot import Snapshot
-from seqgp.base.validation import positive, require_x64
+from seqgp.base.validation import is_whole, positive, require_x64
 from seqgp.kernels.base import Parameters
 from seqgp.kernels.states import ORDER
 from seqgp.linalg.types import Array
@@ -261,7 +261,7 @@ class OnlineSampler:
 def _checked_paths(paths: int | str) -> int | str:
     if isinstance(paths, str) and paths == "auto":
         return paths
-    if isinstance(paths, bool) or not isinstance(paths, numbers.Integral) or not (paths == 0 or 2 <= paths <= MOST):
+    if isinstance(paths, str) or not is_whole(paths, 0) or paths == 1 or paths > MOST:
         raise SamplerError(
             f"OnlineSampler: paths = {paths!r} is neither 'auto', nor 0 (no correction), nor a whole number from 2 to "
             f"{MOST}"
