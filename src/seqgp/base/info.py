@@ -21,6 +21,19 @@ class UpdateInfo(NamedTuple):
         return self.evaluations / max(self.updates, 1)
 
 
+class Exactness(NamedTuple):
+    """Whether the weights of a step are exact in the limit of particles; true where they are."""
+
+    corrected: bool  # whether nothing is approximated at this step
+    why: str  # what holds, in words
+    step: int = 0  # at which all particles were corrected last; 0 for never
+    paths: int = 0  # of each particle, in that correction
+    noise: float = 0.0  # sd of the log evidence of a particle in it, estimated
+
+    def __bool__(self) -> bool:
+        return self.corrected
+
+
 class OnlineInfo(NamedTuple):
     """A step of the online sampler."""
 
@@ -37,6 +50,7 @@ class OnlineInfo(NamedTuple):
     rejuvenations: tuple[Any, ...] = ()  # of the particles in this step, with their cost
     scores: dict[str, float] = {}  # noqa: RUF012
     extras: dict[str, Any] = {}  # noqa: RUF012
+    exact: Exactness | None = None  # not known of runs of earlier versions
 
     @property
     def min_ess(self) -> float:

@@ -111,7 +111,7 @@ class DataSection(Strict):
 
 
 METRICS = ".prom"  # how the names of files end that Prometheus' collectors read
-ONLINE = ("particles", "history", "forget")
+ONLINE = ("particles", "history", "forget", "paths")
 SEQUENTIAL = ("tau", "chains", "warmup", "thin", "updates", "carry")
 
 
@@ -132,6 +132,10 @@ class SamplerSection(Strict):
     )
     forget: Real | None = Field(
         None, gt=0, le=1, description="discount of past evidence about the parameters; 1 is none"
+    )
+    paths: Annotated[Whole, Field(ge=0, le=10_000)] | Literal["auto"] | None = Field(
+        None,
+        description="paths that correct EP where data are not Gaussian; 0, for none, by default",
     )
     tau: Whole | None = Field(None, ge=1, le=1000, description="the number of past times that a step conditions on")
     chains: Whole | None = Field(

@@ -79,9 +79,9 @@ def _moments_before(transform: Transform, mean: np.ndarray, variance: np.ndarray
     """Mean and variance of ``T⁻¹(w)`` for a Gaussian ``w``, by quadrature."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     weights = weights / weights.sum()
-    values = [transform.inverse(mean + np.sqrt(variance) * node) for node in nodes]
-    first = sum(weight * value for weight, value in zip(weights, values))
-    return first, sum(weight * np.square(value - first) for weight, value in zip(weights, values))
+    values = np.stack([transform.inverse(mean + np.sqrt(variance) * node) for node in nodes])
+    first = np.tensordot(weights, values, axes=1)
+    return first, np.tensordot(weights, np.square(values - first), axes=1)
 
 
 def surfaces_of(

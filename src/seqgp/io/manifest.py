@@ -260,8 +260,10 @@ def _versions() -> dict[str, str]:
 
 
 def settings_of(sampler: Sampler, in_version: int = 3) -> dict[str, str]:
-    """The settings of a sampler, by name, as texts."""
+    """The settings of a sampler, by name, as texts; ``paths=0`` is what samplers did before they had that setting."""
     others = {name: value for name, value in vars(sampler).items() if name not in ("model", "fingerprint")}
+    if others.get("paths") == 0:
+        del others["paths"]
     return {name: describe(value, in_version) for name, value in others.items() if not name.startswith("_")}
 
 

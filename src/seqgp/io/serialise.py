@@ -14,13 +14,14 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from seqgp.base.info import ChainInfo, OnlineInfo, UpdateInfo, info_of_version_0_2
+from seqgp.base.info import ChainInfo, Exactness, OnlineInfo, UpdateInfo, info_of_version_0_2
 from seqgp.fields.dense import Dense
 from seqgp.fields.grid import Grid, SharedGrid
 from seqgp.fields.knots import KnotGrid, Knots
 from seqgp.fields.sites import Window
 from seqgp.io.errors import DamagedError, StoreError
 from seqgp.samplers.ibis import Rejuvenation
+from seqgp.samplers.online.exact import Correction
 from seqgp.samplers.online.memory import Memory, QuadraticFit
 from seqgp.samplers.online.state import OnlineState
 from seqgp.samplers.online.surrogate import SnapshotSurrogate
@@ -206,5 +207,7 @@ def _is_named_tuple(cls: type) -> bool:
     return issubclass(cls, tuple) and hasattr(cls, "_fields")
 
 
-register(OnlineState, Particles, Memory, QuadraticFit, Rejuvenation, SnapshotSurrogate, Linearisation)
+register(
+    Correction, Exactness, OnlineState, Particles, Memory, QuadraticFit, Rejuvenation, SnapshotSurrogate, Linearisation
+)
 register(SequentialState, Window, OnlineInfo, ChainInfo, UpdateInfo, Dense, Grid, SharedGrid, Knots, KnotGrid)

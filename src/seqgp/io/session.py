@@ -85,7 +85,8 @@ class Session:
             finally:
                 for step in added:
                     memory.seen.add(step)
-            return Continuation(done.state, list(memory.infos), current.snapshot)
+            infos = [*memory.infos[:-1], done.infos[-1]] if done.infos else list(memory.infos)
+            return Continuation(done.state, infos, current.snapshot)
 
     @contextlib.contextmanager
     def _writing(self, key: Any, configuration: dict[str, Any] | None) -> Iterator[Writer]:

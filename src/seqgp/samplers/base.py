@@ -110,6 +110,15 @@ class BatchSampler(Protocol):
         ...
 
 
+@runtime_checkable
+class Refreshing(Protocol):
+    """A sampler that corrects a state by all data now and then, and on request."""
+
+    def refresh(self, key: Key[Array, ""], state: Any, progress: Progress | None = None) -> tuple[State, Info]:
+        """The state corrected by all data so far."""
+        ...
+
+
 class Sampler(Protocol):
     """Draws from the posterior after each snapshot: ``(key, state, snapshot) -> (state, info)``."""
 

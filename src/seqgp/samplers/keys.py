@@ -16,6 +16,7 @@ from jaxtyping import Key
 from seqgp.linalg.types import Array
 
 FORECASTS = 2**31  # the keys of forecasts are numbered from here, those of the steps from 0
+REFRESH = 3 * 2**30 - 1  # the key of the refresh at the end of a run, folded into that of its last step
 STREAMS = 3 * 2**30  # the streams lie above: neither steps nor forecasts are ever so many
 
 

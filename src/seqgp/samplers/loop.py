@@ -11,12 +11,12 @@ import jax
 from jaxtyping import Array, Key
 
 from seqgp.base.errors import DataError
-from seqgp.base.info import Info
+from seqgp.base.info import Info, OnlineInfo
 from seqgp.base.snapshot import Snapshot
 from seqgp.runtime import stopping
 from seqgp.runtime.progress import ProgressBar
-from seqgp.samplers.base import Sampler, State
-from seqgp.samplers.keys import FORECASTS
+from seqgp.samplers.base import Refreshing, Sampler, State
+from seqgp.samplers.keys import FORECASTS, REFRESH
 
 Callback = Callable[[State, Info], None]
 Forecast = Callable[[Key[Array, ""], State, Snapshot], tuple[dict[str, float], tuple[str, ...]]]
@@ -101,4 +101,19 @@ def loop(
             break
     if state is None:
         raise DataError(f"run: no snapshot was given (waited {time.perf_counter() - start:.1f} s)")
-    return LoopResult(state, list(infos))
+    return _refreshed(sampler, key, LoopResult(state, list(infos)))
+
+
+def _refreshed(sampler: Sampler, key: Key[Array, ""], done: LoopResult) -> LoopResult:
+    """The last state and its info corrected by all data, where the sampler corrects now and then and has not just now.
+
+    Callbacks see nothing of it, so that a run that is resumed goes on from the state as its last step left it.
+    """
+    last = done.infos[-1] if done.infos else None
+    exact = last.exact if isinstance(last, OnlineInfo) else None
+    if last is None or exact is None or exact or not exact.paths or not isinstance(sampler, Refreshing):
+        return done
+    key_refresh = jax.random.fold_in(jax.random.fold_in(key, done.state.step), REFRESH)
+    state, info = sampler.refresh(key_refresh, done.state)
+    info = info._replace(scores=last.scores, warnings=tuple(dict.fromkeys((*info.warnings, *last.warnings))))
+    return LoopResult(state, [*done.infos[:-1], info])

@@ -20,6 +20,7 @@ from seqgp.linalg.factor import inverse_root, solve_lower
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.statespace.model import System
 from seqgp.statespace.observation import LevelGaussian, Observation, Places, Where, padded
+from seqgp.statespace.site_filter import GaussianSites
 from seqgp.statespace.transition import moved, moved_covariance
 from seqgp.statespace.update import Update, approximate_update, gaussian_update
 
@@ -109,7 +110,26 @@ class DenseFilter(eqx.Module):
         self, environment: DenseEnvironment, state: DenseState, observation: Observation
     ) -> tuple[DenseState, Float[Array, ""]]:
         """The state given one more snapshot, and the log density of its data given those before."""
-        cross, update = self._updated(environment, state, observation)
+        cross, update, _ = self._updated(environment, state, observation)
+        return self._moved_by(state, cross, update), update.log_evidence
+
+    def absorb_with_sites(
+        self, environment: DenseEnvironment, state: DenseState, observation: Observation
+    ) -> tuple[DenseState, GaussianSites]:
+        """The state given one more snapshot that is not Gaussian, and the sites of EP in the latent function itself.
+
+        A site that would make the latent less certain, and one of a datum that EP fails on, keeps no precision.
+        """
+        cross, update, level = self._updated(environment, state, observation)
+        assert update.sites is not None
+        precision, pull = update.sites
+        tau = jnp.where(observation.seen & jnp.isfinite(precision), jnp.maximum(precision, 0.0), 0.0)
+        nu = jnp.where(observation.seen, pull + tau * level, 0.0)
+        fine = jnp.isfinite(nu)
+        return self._moved_by(state, cross, update), GaussianSites(*(jnp.where(fine, part, 0.0) for part in (tau, nu)))
+
+    def _moved_by(self, state: DenseState, cross: Float[Array, "n N"], update: Update) -> DenseState:
+        """The state after an update of the level at the data."""
         # LAPACK leaves the solution by columns. The barrier has it taken as its transpose by rows, whose product with
         # itself is twice as fast as the one that the compiler would choose.
         half = jax.lax.optimization_barrier(solve_lower(update.root, update.scale[:, None] * cross.T).T)
@@ -117,7 +137,7 @@ class DenseFilter(eqx.Module):
         if update.growth is not None:
             more = cross @ update.growth
             covariance = covariance + more @ more.T
-        return DenseState(mean, covariance), update.log_evidence
+        return DenseState(mean, covariance)
 
     def faults(self, environment: DenseEnvironment, state: DenseState, observation: Observation) -> Array | None:
         """What is wrong with each datum of a snapshot, as an index of :data:`seqgp.statespace.snapshot_ep.FAULTS`."""
@@ -125,8 +145,8 @@ class DenseFilter(eqx.Module):
 
     def _updated(
         self, environment: DenseEnvironment, state: DenseState, observation: Observation
-    ) -> tuple[Float[Array, "n N"], Update]:
-        """The covariance of the state with the level at the data, and what those do to the level."""
+    ) -> tuple[Float[Array, "n N"], Update, Float[Array, " N"]]:
+        """The covariance of the state with the level at the data, what those do to the level, and its mean before."""
         parameters, likelihood = environment.parameters, self.system.model.likelihood
         seen, context, line = observation.seen, observation.context, observation.line
         places = observation.places.through(environment.basis)
@@ -145,10 +165,12 @@ class DenseFilter(eqx.Module):
         spread = self._seen_by_columns(parameters, cross, places, observation.design)
         spread = jnp.where(seen[:, None], spread if slope is None else slope @ spread, 0.0)
         if line is not None:
-            return cross, gaussian_update(line.variance(likelihood, context, parameters), observation, level, spread)
-        if likelihood.conjugate:
-            return cross, gaussian_update(likelihood.noise(context, parameters) ** 2, observation, level, spread)
-        return cross, approximate_update(likelihood, parameters, observation, level, spread)
+            update = gaussian_update(line.variance(likelihood, context, parameters), observation, level, spread)
+        elif likelihood.conjugate:
+            update = gaussian_update(likelihood.noise(context, parameters) ** 2, observation, level, spread)
+        else:
+            update = approximate_update(likelihood, parameters, observation, level, spread)
+        return cross, update, level
 
     def as_dense(
         self, environment: DenseEnvironment, state: DenseState

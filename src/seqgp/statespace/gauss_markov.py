@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float, Int
 
-from seqgp.linalg.factor import cholesky, eigenvectors
+from seqgp.linalg.factor import covariance_root, eigenvectors
 from seqgp.linalg.types import Array, ArrayLike
 
 FLOOR = 1e-10  # variance added at each step, relative to the mean prior variance
@@ -122,13 +122,15 @@ class NoiseRoots(NamedTuple):
 
 
 def noise_roots(prior: GaussMarkov) -> NoiseRoots:
-    """Once for each value of the parameters; the noise may be singular, as over a time of 0."""
+    """Once for each value of the parameters; noise and space may be singular, as over a time of 0."""
 
     def root(noise):
         values, vectors = eigenvectors(0.5 * (noise + noise.T))
         return vectors * jnp.sqrt(jnp.maximum(values, 0.0))[None, :]
 
-    return NoiseRoots(tuple(jax.vmap(root)(part) for part in prior.noise), tuple(cholesky(k) for k in prior.space))
+    return NoiseRoots(
+        tuple(jax.vmap(root)(part) for part in prior.noise), tuple(covariance_root(k) for k in prior.space)
+    )
 
 
 def draw_noise(key, roots: NoiseRoots, floor: Float[Array, ""], paths: int, n: int) -> Float[Array, "K n"]:

@@ -86,6 +86,7 @@ def smc_paths(
     paths: int = PATHS,
     segments: int = 1,
     trace: bool = False,
+    length: Int[Array, ""] | None = None,
 ) -> Paths:
     """An unbiased estimate of ``p(y)``, in logs, for one value of the parameters.
 
@@ -97,11 +98,12 @@ def smc_paths(
         paths: ``K``.
         segments: of time; with more than one, covariances are kept at their beginnings only and computed again.
         trace: whether states and ancestors of all times are returned.
+        length: how many of the times are real, where the last ones are padding; all by default.
     """
     key_forward, key_backward = jax.random.split(key)
     n, times = history.prior.cov.shape[0], history.prior.move.shape[0]
     roots = noise_roots(history.prior)
-    inputs, length = _segmented(history, sites, roots.noise, segments)
+    inputs, size = _segmented(history, sites, roots.noise, segments, times if length is None else length)
     initial = jax.random.normal(jax.random.fold_in(key_forward, times), (paths, n), history.prior.cov.dtype)
     draws = history.prior.mean + initial @ covariance_root(history.prior.cov).T
     start = _Forward(history.prior.mean, history.prior.cov, draws)
@@ -133,12 +135,12 @@ def smc_paths(
     else:
         _, (starts, log_normaliser) = jax.lax.scan(beginning, start, inputs)
         end, traced = jax.lax.scan(path_segment, end, (starts, inputs), reverse=True)
-        traced = jax.tree.map(lambda leaf: leaf.reshape(segments * length, *leaf.shape[2:])[:times], traced)
+        traced = jax.tree.map(lambda leaf: leaf.reshape(segments * size, *leaf.shape[2:])[:times], traced)
     result = _result(end, jnp.sum(log_normaliser))
     return result._replace(states=traced[0], ancestors=traced[1]) if trace else result
 
 
-def _segmented(history: ObservedHistory, sites: GaussianSites, noise_root, segments: int) -> tuple[Any, int]:
+def _segmented(history: ObservedHistory, sites: GaussianSites, noise_root, segments: int, real: Any) -> tuple[Any, int]:
     """All that changes with time, in segments of one length; what is added at the end is not real."""
     times = history.prior.move.shape[0]
     length = math.ceil(times / segments)
@@ -151,7 +153,7 @@ def _segmented(history: ObservedHistory, sites: GaussianSites, noise_root, segme
 
     entries = (steps_of(history.prior), noise_root, history.operator, sites, history.data)
     index = jnp.arange(segments * length).reshape(segments, length)
-    return (index, index < times, *jax.tree.map(padded, entries)), length
+    return (index, index < real, *jax.tree.map(padded, entries)), length
 
 
 def _forward(key, prior: GaussMarkov, space_roots, carry: _Forward, step):

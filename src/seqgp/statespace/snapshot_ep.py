@@ -88,6 +88,7 @@ class Propagated(NamedTuple):
     posterior: SitePosterior
     log_evidence: Float[Array, ""]
     fault: Int[Array, " N"]  # what is wrong with each datum, an index of FAULTS
+    sites: SnapshotSites
 
 
 FAULTS = (
@@ -168,7 +169,7 @@ def propagate(
     fault = jnp.zeros(seen.shape, int)
     for number, wrong in reversed(list(enumerate(found, start=1))):
         fault = jnp.where(seen & wrong, number, fault)
-    return Propagated(posterior, log_evidence, fault)
+    return Propagated(posterior, log_evidence, fault, end.sites)
 
 
 def _swept(

@@ -35,6 +35,7 @@ class Update(NamedTuple):
     log_evidence: Float[Array, ""]
     growth: Float[Array, "N N"] | None = None  # W: the covariance rises by V W W' V, where data can make it do so
     fault: Int[Array, " N"] | None = None  # of each datum, an index of FAULTS
+    sites: SnapshotSites | None = None  # of EP, in the shift of the level from what was predicted
 
 
 def gaussian_update(
@@ -84,10 +85,10 @@ def approximate_update(
         return Update(posterior.slope, posterior.root, posterior.scale, log_evidence, posterior.growth)
     support = likelihood.distribution(level, observation.context, parameters).support
     discrete = bool(getattr(support, "is_discrete", False))
-    posterior, log_evidence, fault = propagate(log_density, sites, spread, jnp.asarray(seen), signed, discrete)
+    posterior, log_evidence, fault, sites = propagate(log_density, sites, spread, jnp.asarray(seen), signed, discrete)
     fault = jnp.where(jnp.isneginf(log_evidence), 0, fault)  # data that cannot be need no sites
     log_evidence = jnp.where(jnp.any(fault > 0), jnp.nan, log_evidence)
-    return Update(posterior.slope, posterior.root, posterior.scale, log_evidence, posterior.growth, fault)
+    return Update(posterior.slope, posterior.root, posterior.scale, log_evidence, posterior.growth, fault, sites)
 
 
 def laplace(log_density: LogDensity, spread: Float[Array, "N N"]) -> tuple[Float[Array, " N"], SnapshotSites]:

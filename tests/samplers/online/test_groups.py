@@ -28,6 +28,6 @@ def test_groups_cover_all_particles(monkeypatch):
     for cores in range(1, 9):
         monkeypatch.setattr(filters, "cores", lambda cores=cores: cores)
         for count in (1, 16, 40, 100, 256):
-            slices = filters._slices(count)
+            slices = filters.particle_slices(count)
             assert np.concatenate([np.arange(count)[part] for part in slices]).tolist() == list(range(count))
             assert all(part.stop > part.start for part in slices)

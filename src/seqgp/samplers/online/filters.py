@@ -100,7 +100,7 @@ def chosen(filters: Filters, index: np.ndarray) -> Filters:
 def either(take: np.ndarray, new: Filters, old: Filters) -> Filters:
     """The new filter of each particle where ``take`` says so, otherwise the old one."""
     groups, mine = [], take[share(len(take))]
-    for part, one, other in zip(_slices(len(mine)), new.groups, old.groups):
+    for part, one, other in zip(particle_slices(len(mine)), new.groups, old.groups):
         mask = mine[part]
         groups.append(
             jax.tree.map(lambda a, b: np.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b), one, other)  # noqa: B023
@@ -166,7 +166,7 @@ def _convert(before: Filter, after: Filter, environments, states):
 
 
 def _started(segment: Segment, z: np.ndarray) -> Filters:
-    tasks = [compiled(_begin, segment.filter, placed(z[part], len(z)))[0] for part in _slices(len(z))]
+    tasks = [compiled(_begin, segment.filter, placed(z[part], len(z)))[0] for part in particle_slices(len(z))]
     return Filters(tuple(in_threads(tasks)), 0)
 
 
@@ -199,7 +199,7 @@ def _shape(observation: Observation) -> tuple:
     return tuple(np.shape(leaf) for leaf in jax.tree.leaves(observation))
 
 
-def _slices(count: int) -> list[slice]:
+def particle_slices(count: int) -> list[slice]:
     """A group a core, or one over all devices. Draws are the same, bit for bit, however many cores there are."""
     if spread(count):
         return [slice(0, count)]
@@ -215,5 +215,5 @@ def _joined(filters: Filters) -> Any:
 
 
 def _split(whole: Any, count: int, segment: int) -> Filters:
-    groups = (jax.tree.map(lambda leaf: leaf[part], whole) for part in _slices(count))  # noqa: B023
+    groups = (jax.tree.map(lambda leaf: leaf[part], whole) for part in particle_slices(count))  # noqa: B023
     return Filters(tuple(placed(group, count) for group in groups), segment)

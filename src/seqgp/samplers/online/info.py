@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from seqgp.base.info import OnlineInfo
+from seqgp.base.info import Exactness, OnlineInfo
 from seqgp.samplers.online.rank import rank_extras, rank_warnings
 from seqgp.samplers.online.state import OnlineState
 from seqgp.samplers.online.step import OnlineStep
@@ -14,10 +14,13 @@ from seqgp.statespace.model import System
 MAX_KERNEL_ERROR = 1e-3  # of a time correlation, beyond which it is warned about
 MAX_OUTSIDE = 0.01  # of the draws of a parameter beyond the values that a state is fitted for
 MIN_ESS_FRACTION = 0.1  # of the particles effective and different, below which it is warned about
+MAX_NOISE = 1.0  # of the log evidence of a particle, beyond which it is warned about
 MIN_SURROGATE_ESS_FRACTION = 0.15  # of draws from a surrogate that are effective, below which it is warned about
 
 
-def online_info(state: OnlineState, step: OnlineStep, lost: int, ratios: Ratios | None, seconds: float) -> OnlineInfo:
+def online_info(
+    state: OnlineState, step: OnlineStep, lost: int, ratios: Ratios | None, seconds: float, approximate: str
+) -> OnlineInfo:
     """Of a step that has ended.
 
     Args:
@@ -26,7 +29,9 @@ def online_info(state: OnlineState, step: OnlineStep, lost: int, ratios: Ratios 
         lost: how many particles had no density.
         ratios: of likelihood to surrogate, where there is one.
         seconds: that it took in all.
+        approximate: why weights are not exact whatever is done; empty where they are or can be.
     """
+    exact = _exactness(state, step, approximate)
     error, layout, snapshot = step.system.error, step.history.layout, step.history.snapshots[-1]
     ess = _ess(state)
     extras = {"kernel_error": error, "filter_steps": step.spent.filter_steps, "lost": lost}
@@ -50,12 +55,35 @@ def online_info(state: OnlineState, step: OnlineStep, lost: int, ratios: Ratios 
             *_warnings(state, ess, extras, snapshot.y),
             *few_knots,
             *rank_warnings(step.history),
+            *_noise_warnings(exact),
         ),
         extras=extras,
         log_evidence=state.log_evidence,
         log_evidence_se=float(np.sqrt(state.particles.log_evidence_variance())),
         ess=ess,
         rejuvenations=step.rejuvenations,
+        exact=exact,
+    )
+
+
+def _exactness(state: OnlineState, step: OnlineStep, approximate: str) -> Exactness:
+    if approximate:
+        return Exactness(False, approximate)
+    if step.system.model.likelihood.conjugate:
+        return Exactness(True, "Gaussian data: the filters are exact", state.step)
+    correction = state.correction
+    assert correction is not None
+    now = correction.step == state.step
+    why = "corrected by paths" if now else f"EP of each snapshot alone since step {correction.step}"
+    return Exactness(now, why, correction.step, correction.paths, float(np.sqrt(correction.variance)))
+
+
+def _noise_warnings(exact: Exactness) -> tuple[str, ...]:
+    if not exact.noise > MAX_NOISE:
+        return ()
+    return (
+        f"the correction by {exact.paths} paths is noisy: the log evidence of a particle has a standard error of "
+        f"{exact.noise:.1f}, where {MAX_NOISE:.0f} is much; raise paths=, or check the data for outliers",
     )
 
 

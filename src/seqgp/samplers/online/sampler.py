@@ -16,7 +16,7 @@ from jaxtyping import Float, Key
 from seqgp.base.errors import DataError, ModelError, SamplerError
 from seqgp.base.info import OnlineInfo
 from seqgp.base.snapshot import Snapshot
-from seqgp.base.validation import positive, require_x64
+from seqgp.base.validation import is_whole, positive, require_x64
 from seqgp.kernels.base import Parameters
 from seqgp.kernels.states import ORDER
 from seqgp.linalg.types import Array
@@ -37,6 +37,7 @@ from seqgp.statespace.linearise import check_linearisable
 from seqgp.statespace.model import System
 
 MIN_PARTICLES = 16  # particles
+MOST = 10_000  # paths
 MIN_HISTORY = 10  # snapshots of a bounded history
 MIN_NOISE_RATIO = (
     5e-7  # noise over the sd of the latent: of squares, which covariances hold, no digits are left soon below it
@@ -62,6 +63,9 @@ class OnlineSampler:
         latent: where the latent lives: ``"auto"`` (stations as they come, grids, knots for inputs that move), or
             ``Dense()`` (stations, never knots), ``Grid()``, ``Knots(…)``.
         order: of the state that approximates a smooth time kernel, at most 10; of one's own kernel the lowest.
+        paths: for data that are not Gaussian, how many paths of the latent correct what EP leaves at each value of the
+            parameters: ``"auto"``, or a number. 0, the default, is EP of each snapshot alone, which is faster and not
+            exact. Without effect on Gaussian data, which are exact, and where ``info.exact`` says why not.
     """
 
     def __init__(
@@ -73,6 +77,7 @@ class OnlineSampler:
         forget: float = 1.0,
         latent: Any = "auto",
         order: int = ORDER,
+        paths: int | str = 0,
     ):
         require_x64()
         if not isinstance(model, Model):
@@ -87,6 +92,7 @@ class OnlineSampler:
         check_latent(latent)
         self.latent = latent
         self.order = positive("order", order)
+        self.paths = _checked_paths(paths)
         self._system = System(model, self.order)
         self.fingerprint = model_digest(model)
 
@@ -137,8 +143,9 @@ class OnlineSampler:
         z = normal_points(rng, mean, sd, self.particles) if len(mean) else np.zeros((self.particles, 0))
         prior, none = log_normal(z, mean, sd), np.zeros(self.particles)
         step = OnlineStep(
-            self.system, self.latent, self.forget, rng, Particles(z, prior, none, none, prior, 0.0), progress
-        )
+            self.system, self.latent, self.forget, rng, Particles(z, prior, none, none, prior, 0.0), progress,
+            self._paths(),
+        )  # fmt: skip
         step.take_in(None, snapshot)
         if not self.model.likelihood.pointwise:
             step.recentre()
@@ -155,8 +162,8 @@ class OnlineSampler:
         check_together(key, snapshot, state.particles.z, particles=self.particles)
         rng, key_draws = _generators(key)
         before = state.particles.advanced(self.forget)
-        step = OnlineStep(self.system, self.latent, self.forget, rng, before, progress)
-        step.past = Past(state.evaluated_at, state.dropped, state.memory)
+        step = OnlineStep(self.system, self.latent, self.forget, rng, before, progress, self._paths())
+        step.past = Past(state.evaluated_at, state.dropped, state.memory, state.correction)
         step.take_in(state.revived(self.model), snapshot)
         return self._finished(key_draws, step, start, state.log_evidence + _ahead(step), state.revisions)
 
@@ -185,8 +192,8 @@ class OnlineSampler:
         revision = revised_history(state, late, self.history)
         check_together(key, *late, state.particles.z, particles=self.particles)
         rng, key_draws = _generators(key)
-        step = OnlineStep(self.system, self.latent, self.forget, rng, state.particles, progress)
-        step.past = Past(state.evaluated_at, state.dropped, state.memory)
+        step = OnlineStep(self.system, self.latent, self.forget, rng, state.particles, progress, self._paths())
+        step.past = Past(state.evaluated_at, state.dropped, state.memory)  # corrections by paths are made anew
         live = state.revived(self.model)
         moved = revise_filters(step, live.history, revision)
         revisions = state.revisions + 1 - revision.added
@@ -196,11 +203,47 @@ class OnlineSampler:
             extras=info.extras | revision.told() | movement(live, state, reached),
         )
 
+    def refresh(
+        self, key: Key[Array, ""], state: OnlineState, progress: Progress | None = None
+    ) -> tuple[OnlineState, OnlineInfo]:
+        """The state with its particles corrected by all data so far, where ``paths`` does that; otherwise as it is."""
+        start = time.perf_counter()
+        self._check_state(state, "refresh")
+        check_together(key, state.particles.z, particles=self.particles)
+        rng, key_draws = _generators(key)
+        step = OnlineStep(self.system, self.latent, self.forget, rng, state.particles, progress, self._paths())
+        step.past = Past(state.evaluated_at, state.dropped, state.memory, state.correction)
+        step.history, step.filters = state.revived(self.model)
+        if not self._paths():
+            return state, online_info(state, step, 0, None, time.perf_counter() - start, self.approximate())
+        step.refresh()
+        return self._finished(key_draws, step, start, state.log_evidence, state.revisions)
+
+    def approximate(self) -> str:
+        """Why the weights are not exact in the limit of particles, in words; empty where they are or can be."""
+        likelihood = self.model.likelihood
+        if likelihood.conjugate:
+            return ""
+        if not likelihood.pointwise:
+            return "the likelihood sees all of the latent, and is linearised at each snapshot"
+        if not self.paths:
+            return "paths=0: EP of each snapshot alone"
+        if self.forget != 1:
+            return "forget < 1: the past is discounted, which paths do not correct"
+        if self.model.kernel.delayed:
+            return "seqgp.Delayed: its stations have local times, which paths do not follow"
+        return "" if self.history is None else "history=: paths need all data"
+
+    def _paths(self) -> int | str:
+        return 0 if self.model.likelihood.conjugate or self.approximate() else self.paths
+
     def _finished(
         self, key, step: OnlineStep, start: float, log_evidence: float, revisions: int = 0, revised: bool = False
     ) -> tuple[OnlineState, OnlineInfo]:
         """Rejuvenate the particles, draw for people, and say what happened."""
         lost = int(np.isneginf(step.particles.log_increment).sum())
+        if step.draws is None:
+            step.refresh_where_due()
         step.rejuvenate(forced=step.history.rebuilt)
         step.check_rank(forced=revised)
         ratios = None if self.model.likelihood.pointwise else step.correct()
@@ -209,7 +252,9 @@ class OnlineSampler:
         particles, history, snapshot = step.particles, step.history, step.history.snapshots[-1]
         particle = systematic(step.rng, particles.weights(), self.draws)
         step.rng.shuffle(particle)
-        if ratios is None:
+        if step.draws is not None:
+            drawn = step.draws.draws(step.rng, particle)
+        elif ratios is None:
             drawn, seconds = draws_at_data(key, history, step.filters, particle)
             step.spend(Spent(0, seconds))
         else:
@@ -221,9 +266,9 @@ class OnlineSampler:
             snapshot.t, step.number + revisions, latent, parameters, z, particle, particles, step.past.evaluated_at,
             log_evidence, {"order": self.order, "latent": self.latent, "network": history.plan._asdict()},
             self.fingerprint, history.snapshots, step.past.dropped,
-            step.past.memory, history.surrogates, revisions, Live(history, step.filters),
+            step.past.memory, history.surrogates, step.past.correction, revisions, Live(history, step.filters),
         )  # fmt: skip
-        return state, online_info(state, step, lost, ratios, time.perf_counter() - start)
+        return state, online_info(state, step, lost, ratios, time.perf_counter() - start, self.approximate())
 
     def _named(
         self, z: np.ndarray, drawn: np.ndarray, step: OnlineStep
@@ -252,6 +297,17 @@ class OnlineSampler:
             raise DataError(f"t = {snapshot.t} is not after the last t = {state.t}; revise takes late snapshots")
         if snapshot.x.shape[1] != state.dimension:
             raise DataError(f"Snapshot: x has {snapshot.x.shape[1]} columns, but the last one had {state.dimension}")
+
+
+def _checked_paths(paths: int | str) -> int | str:
+    if isinstance(paths, str) and paths == "auto":
+        return paths
+    if isinstance(paths, str) or not is_whole(paths, 0) or paths == 1 or paths > MOST:
+        raise SamplerError(
+            f"OnlineSampler: paths = {paths!r} is neither 'auto', nor 0 (no correction), nor a whole number from 2 to "
+            f"{MOST}"
+        )
+    return int(paths)
 
 
 def _ahead(step: OnlineStep) -> float:

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from seqgp.base.snapshot import Snapshot
 from seqgp.linalg.types import ArrayLike
 from seqgp.model import Model
+from seqgp.samplers.online.exact import Correction, exact_filters, shared_history
 from seqgp.samplers.online.filters import Filters, advanced, run_filters
 from seqgp.samplers.online.history import Timeline, laid_out
 from seqgp.samplers.online.memory import Memory
@@ -42,6 +43,7 @@ class OnlineState(NamedTuple):
     dropped: int = 0  # how many were before those
     memory: Memory | None = None  # what those said about the parameters
     surrogates: tuple[SnapshotSurrogate | None, ...] = ()  # where the likelihood sees all of the latent
+    correction: Correction | None = None  # of the particles by paths, where the data need one
     revisions: int = 0  # steps that revised the past, less the snapshots that they added: step − number of snapshots
     live: Any = None  # history and filters of filters, where they are in memory
 
@@ -110,7 +112,12 @@ class OnlineState(NamedTuple):
         )
         together = 1 if self.memory is None else 2 * (self.memory.anchor - self.dropped)  # as when the past was dropped
         first = laid_out(system, latent, self.snapshots[:kept], self.surrogates[:kept], together, self.plan)
-        filters, _, _ = run_filters(first, np.asarray(self.particles.z), kept)
+        z = np.asarray(self.particles.z)
+        if self.correction is None:
+            filters, _, _ = run_filters(first, z, kept)
+        else:
+            shared, _ = shared_history(first, self.correction.central)
+            filters, _, _ = exact_filters(shared, z, len(first.segments) - 1)
         for snapshot, surrogate in zip(self.snapshots[kept:], self.surrogates[kept:]):
             first = first.with_snapshot(snapshot, surrogate)
             filters, _, _ = advanced(first, filters)

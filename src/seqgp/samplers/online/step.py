@@ -10,17 +10,29 @@ from jaxtyping import Float
 from seqgp.base.errors import SamplerError
 from seqgp.base.snapshot import Snapshot
 from seqgp.runtime.progress import Progress
-from seqgp.samplers.ibis import Evaluated, ParticleTarget, Rejuvenation, rejuvenate
+from seqgp.samplers.ibis import MIN_ESS_FRACTION, Evaluated, ParticleTarget, Rejuvenation, rejuvenate
 from seqgp.samplers.online.budget import check_faults
+from seqgp.samplers.online.exact import (
+    Correction,
+    ExactFilters,
+    PathDraws,
+    SharedHistory,
+    choose_exact,
+    either_exact,
+    evaluate,
+    shared_history,
+    whole_numbers_of_paths,
+)
 from seqgp.samplers.online.filters import Filters, Spent, chosen, either, run_filters
 from seqgp.samplers.online.history import Timeline, laid_out
 from seqgp.samplers.online.memory import Memory, QuadraticFit
 from seqgp.samplers.online.rank import with_accurate_rank
 from seqgp.samplers.online.state import Live
-from seqgp.samplers.online.update import Ratios, ratios_of, update_filters
+from seqgp.samplers.online.update import Ratios, central, ratios_of, update_filters
 from seqgp.samplers.particles import Particles
 from seqgp.statespace.model import System
 from seqgp.statespace.network import NetworkFilter
+from seqgp.statespace.paths import PATHS
 
 MAX_RECENTRINGS = 2  # times that the surrogate of the first snapshot is found again
 
@@ -31,6 +43,7 @@ class Past(NamedTuple):
     evaluated_at: int = 1  # the step at which the particles' filters were run over all data
     dropped: int = 0  # snapshots that are no longer kept
     memory: Memory | None = None  # what those said about the parameters
+    correction: Correction | None = None  # of the particles by paths
 
     @property
     def together(self) -> int:
@@ -48,6 +61,7 @@ class OnlineStep:
         rng: random numbers.
         particles: before the snapshot.
         progress: called with the share that is done.
+        paths: ``K`` of each particle, or ``"auto"``; 0 where particles are not corrected by paths.
     """
 
     history: Timeline
@@ -61,10 +75,14 @@ class OnlineStep:
         rng: np.random.Generator,
         particles: Particles,
         progress: Progress | None,
+        paths: int | str = 0,
     ):
         self.system, self.latent, self.forget = system, latent, forget
         self.rng, self.particles, self.progress = rng, particles, progress
+        self.paths = paths
         self.past = Past()
+        self.shared: SharedHistory | None = None  # with the sites that EP of all particles begins with
+        self.draws: PathDraws | None = None  # of a step whose particles are corrected
         self.spent, self.rounds = Spent(), 0
         self.rejuvenations: tuple[Rejuvenation, ...] = ()
 
@@ -107,11 +125,82 @@ class OnlineStep:
 
     def rejuvenate(self, forced: bool = False) -> None:
         """New particles, where too few of the old ones are effective."""
-        target = ParticleTarget(self.evaluate, chosen, either, self.system.particle_prior())
-        self.particles, self.filters, rejuvenations = rejuvenate(self.rng, self.particles, self.filters, target, forced)
+        prior = self.system.particle_prior()
+        if self.draws is None:
+            target, now = ParticleTarget(self.evaluate, chosen, either, prior), self.filters
+        else:
+            target = ParticleTarget(self._evaluate_exactly, choose_exact, either_exact, prior)
+            now = ExactFilters(self.filters, self.draws)
+        self.particles, now, rejuvenations = rejuvenate(self.rng, self.particles, now, target, forced)
+        self.filters, self.draws = now if isinstance(now, ExactFilters) else (now, None)
         if rejuvenations:
             self.rejuvenations += rejuvenations
             self.past = self.past._replace(evaluated_at=self.number)
+        if rejuvenations and self.draws is not None:
+            self._note_correction()
+
+    def refresh_where_due(self) -> None:
+        """Evaluate the particles anew where data have grown since, and before a rejuvenation."""
+        correction = self.past.correction
+        if not self.paths:
+            if correction is not None:  # of a state that was corrected, by a sampler that corrects nothing
+                found = self.evaluate(self.particles.z)
+                self.past = self.past._replace(evaluated_at=self.number, correction=None)
+                self.filters = found.filters
+                self.particles = self.particles._replace(
+                    log_evidences=found.log_evidences, log_increment=found.log_increment
+                )
+            return
+        few = self.particles.ess() < MIN_ESS_FRACTION * len(self.particles.z)
+        if correction is None or correction.due(self.number) or few or self.history.rebuilt:
+            self.refresh()
+
+    def refresh(self) -> None:
+        """New, independent and unbiased estimates of the evidence of every particle's ``z``."""
+        before, middle = self.past.correction, self.particles.z[central(self.particles.z, self.particles.weights())]
+        self.shared, seconds = shared_history(self.history, middle)
+        self.spend(Spent(0, seconds))
+        paths = self.paths
+        if isinstance(paths, str):
+            paths = PATHS if before is None else whole_numbers_of_paths(before.variance, before.paths)
+        self._correct_with(paths, middle)
+        if isinstance(self.paths, str) and self.past.correction is not None:
+            more = whole_numbers_of_paths(self.past.correction.variance, paths)
+            if more > paths:
+                self._correct_with(more, middle)
+
+    def _correct_with(self, paths: int, middle: Float[np.ndarray, " d"]) -> None:
+        correction = Correction(self.number, paths, np.inf, middle)
+        self.past = self.past._replace(evaluated_at=self.number, correction=correction)
+        found = self._evaluate_exactly(self.particles.z)
+        self.filters, self.draws = found.filters
+        self.particles = self.particles._replace(log_evidences=found.log_evidences, log_increment=found.log_increment)
+        if not np.isfinite(self.particles.log_weights()).any():
+            raise SamplerError(
+                f"t = {self.history.snapshots[-1].t}: no path of any particle has a likelihood that is finite; check "
+                "the data and the likelihood's support, or take paths=0"
+            )
+        self._note_correction()
+
+    def _note_correction(self) -> None:
+        assert self.draws is not None
+        assert self.past.correction is not None
+        variance = self.draws.mean_variance(self.particles.weights())
+        self.past = self.past._replace(correction=self.past.correction._replace(variance=variance))
+
+    def _evaluate_exactly(self, z: Float[np.ndarray, "S d"]) -> Evaluated:
+        """EP over the history for new values of ``z``, corrected by paths."""
+        assert self.shared is not None
+        assert self.past.correction is not None
+        found = evaluate(self.history, self.shared, z, self.past.correction.paths, self.rng)
+        self.spend(found.spent)
+        self._one_more_round()
+        return Evaluated(found.found, found.log_evidence, found.log_increment, found.spent.filter_steps)
+
+    def _one_more_round(self) -> None:
+        self.rounds += 1
+        if self.progress is not None:
+            self.progress(1 - 0.5**self.rounds)
 
     def check_rank(self, forced: bool = False) -> None:
         """Where the filters of a network are compressed too much: all of them run anew, with another rank or dense."""
@@ -192,9 +281,7 @@ class OnlineStep:
         history = self.history if history is None else history
         before = self.spent.filter_steps
         filters, increments = self.increments(history, z)
-        self.rounds += 1
-        if self.progress is not None:
-            self.progress(1 - 0.5**self.rounds)
+        self._one_more_round()
         return Evaluated(filters, *self.evidences(z, increments), self.spent.filter_steps - before)
 
     def evidences(self, z: np.ndarray, increments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
