@@ -19,7 +19,7 @@ from benchmarks.lines import Line, in_own_process, main, on_one_core, seconds_of
 from seqgp.reference.conditional import conditional
 from seqgp.samplers.online.filters import advanced, run_filters
 from seqgp.samplers.online.history import laid_out
-from seqgp.statespace.model import System
+from seqgp.statespace.model import StateSpaceModel
 
 KERNEL = "Matern32"
 
@@ -142,14 +142,14 @@ def floor(sizes: Sizes) -> Line:
     """A step of the dense filter over the calls of BLAS and LAPACK that it cannot do without."""
     n = sizes.gaps[0]
     stream = simulate_stream(KERNEL, "missing", 0, n, 3)
-    system, particles = System(stream.model), 8
-    history = laid_out(system, "auto", stream.snapshots, [None] * 3)
-    mean, sd = system.particle_prior()
+    ssm, particles = StateSpaceModel(stream.model), 8
+    history = laid_out(ssm, "auto", stream.snapshots, [None] * 3)
+    mean, sd = ssm.particle_prior()
     z = mean + sd * np.random.default_rng(0).standard_normal((particles, len(mean)))
-    before = laid_out(system, "auto", stream.snapshots[:2], [None] * 2)
+    before = laid_out(ssm, "auto", stream.snapshots[:2], [None] * 2)
     filters = run_filters(before, z, 2)[0]
     ours = seconds_of(lambda: advanced(history, filters)[1], sizes.turns) / particles
-    state = system.order * n + len(system.in_state)
+    state = ssm.order * n + len(ssm.in_state)
     rng = np.random.default_rng(0)
     covariance, cross = np.asfortranarray(rng.random((n, n)) + n * np.eye(n)), np.asfortranarray(rng.random((n, state)))
     whole = np.asfortranarray(rng.random((state, state)))
@@ -161,9 +161,7 @@ def floor(sizes: Sizes) -> Line:
         + seconds_of(lambda: gemm(-1.0, cross, cross, beta=1.0, c=whole, trans_a=1), 20)
     )
     detail = f"{1e3 * ours:.1f} ms a particle against {1e3 * least:.1f} ms: dpotrf({n}), dtrsm and dgemm({state}, {n})"
-    return Line(
-        f"dense filter step, N={n}, order {system.order}, over BLAS and LAPACK", ours / least, 1.5, "<=", detail
-    )
+    return Line(f"dense filter step, N={n}, order {ssm.order}, over BLAS and LAPACK", ours / least, 1.5, "<=", detail)
 
 
 def two_cores(sizes: Sizes) -> Line:
@@ -175,9 +173,9 @@ def two_cores(sizes: Sizes) -> Line:
 
 def _filters(sizes: Sizes) -> float:
     stream = simulate_stream(KERNEL, "missing", 0, sizes.gaps[0] // 2, 3)
-    system = System(stream.model)
-    history = laid_out(system, "auto", stream.snapshots, [None] * 3)
-    mean, sd = system.particle_prior()
+    ssm = StateSpaceModel(stream.model)
+    history = laid_out(ssm, "auto", stream.snapshots, [None] * 3)
+    mean, sd = ssm.particle_prior()
     z = mean + sd * np.random.default_rng(0).standard_normal((sizes.particles, len(mean)))
     return seconds_of(lambda: run_filters(history, z, 3)[1], 3 * sizes.turns)
 

@@ -20,7 +20,7 @@ from scipy.special import betaln, expit, gammaln, log_expit, log_ndtr, roots_leg
 
 import seqgp
 from seqgp import likelihoods
-from seqgp.statespace.observation import Observation, Places
+from seqgp.statespace.observation import Observation, SiteOperator
 from seqgp.statespace.snapshot_ep import FAULTS
 from seqgp.statespace.update import Update, approximate_update, gaussian_update
 
@@ -163,7 +163,7 @@ def updates(case: Case, mean: np.ndarray, sd: np.ndarray, y: np.ndarray) -> tupl
 
     def one(mean, sd, y):
         none, spread = jnp.zeros(()), sd[None, None] ** 2
-        data = Observation(none, Places(index=jnp.arange(1)), y[None], jnp.ones(1, bool), jnp.zeros((1, 0)),
+        data = Observation(none, SiteOperator(index=jnp.arange(1)), y[None], jnp.ones(1, bool), jnp.zeros((1, 0)),
                            jnp.ones((1, 1)), none, none, case.context)  # fmt: skip
         if likelihood.conjugate:
             update = gaussian_update(likelihood.noise(case.context, parameters) ** 2, data, mean[None], spread)

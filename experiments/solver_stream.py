@@ -65,7 +65,7 @@ def exact(sampler: seqgp.OnlineSampler, state: seqgp.OnlineState) -> Weighted:
             return log_likelihood(model.likelihood, data, parameters, level) - taken
 
         ratios = np.asarray(jax.lax.map(log_ratio, (jnp.asarray(level), parameters)))
-        log_weights += ratios - surrogate.log_correction(z[:, list(sampler.system.in_particles)])
+        log_weights += ratios - surrogate.log_correction(z[:, list(sampler.ssm.in_particles)])
     weights = np.exp(log_weights - log_weights.max())
     return Weighted(z, np.asarray(paths.latent[-1]), weights / weights.sum())
 

@@ -131,8 +131,8 @@ COSTS = [  # what is done, and what must not have been imported for it
 @pytest.mark.parametrize("done, unwanted", COSTS, ids=[done for done, _ in COSTS])
 def test_nothing_is_imported_that_is_not_needed(done, unwanted, tmp_path):
     code = f"import sys\ntry:\n    {done}\nexcept SystemExit:\n    pass\nprint(*sys.modules, sep='\\n')"
-    environment = os.environ | {"SEQGP_CACHE": str(tmp_path), "JAX_PLATFORMS": "cpu"}
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    matrices = os.environ | {"SEQGP_CACHE": str(tmp_path), "JAX_PLATFORMS": "cpu"}
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=matrices)
     assert ended.returncode == 0, ended.stderr
     imported_modules = set(ended.stdout.splitlines())
     assert "seqgp" in imported_modules

@@ -23,15 +23,15 @@ def modes_at_sites(monkeypatch) -> None:
     """The random numbers of modes at the indices of the sites asked for: the other modes get none."""
     from seqgp.statespace.eigenbasis import RotatedFilter
 
-    honest = RotatedFilter.draw_levels_given
+    honest = RotatedFilter.draw_f_given
 
-    def draw(self, environment, state, where, coefficients, white):
+    def draw(self, matrices, state, where, coefficients, white):
         if not where.at_sites:
-            return honest(self, environment, state, where, coefficients, white)
+            return honest(self, matrices, state, where, coefficients, white)
         index = where.places.index
         few = white[:, : len(index)]
         at_sites = jax.vmap(lambda one: jnp.zeros(self.sites).at[index].set(one))(few)
-        return honest(self, environment, state, where, coefficients, at_sites)
+        return honest(self, matrices, state, where, coefficients, at_sites)
 
     monkeypatch.setattr(RotatedFilter, "draw_levels_given", draw)
 

@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.special import log_expit
 
 from seqgp import likelihoods
-from seqgp.statespace.observation import Observation, Places
+from seqgp.statespace.observation import Observation, SiteOperator
 from seqgp.statespace.update import approximate_update
 
 CORRELATION = np.array([[1.0, 0.8, 0.5], [0.8, 1.0, 0.8], [0.5, 0.8, 1.0]])
@@ -47,7 +47,7 @@ def test_the_update_is_near_the_exact_posterior(name):
     likelihood, log_density, y, sd = CASES[name]
     values = {key: jnp.asarray(slot) for key, slot in likelihood.priors.items()}
     none, spread = jnp.zeros(()), sd**2 * CORRELATION
-    data = Observation(none, Places(index=np.arange(3)), jnp.asarray(y), jnp.ones(3, bool), jnp.zeros((3, 0)),
+    data = Observation(none, SiteOperator(index=np.arange(3)), jnp.asarray(y), jnp.ones(3, bool), jnp.zeros((3, 0)),
                        jnp.ones((3, 1)), none, none, None)  # fmt: skip
     update = jax.jit(lambda spread: approximate_update(likelihood, values, data, jnp.zeros(3), spread))(spread)
     assert not np.any(update.fault)

@@ -29,7 +29,7 @@ def problem(seed=0, m=5, t=6):
     return x, times, y, rng.uniform(0.05, 0.3, (t, m))
 
 
-def places_of(terms, x):
+def operator_of(terms, x):
     return [term.arrays(x) for term in terms]
 
 
@@ -41,13 +41,13 @@ def run(terms, x, times, y, variance, joins=None):
     start, extend, step = delay_functions(tuple(terms))
     m = len(x)
     now = m if joins is None else m - 2
-    places = places_of(terms, x[:now])
+    places = operator_of(terms, x[:now])
     state = start(places, np.zeros(0))
     log_prob, last = 0.0, times[0]
     before, latent = state, None
     for k, time in enumerate(times):
         if k == joins:
-            now, places = m, places_of(terms, x)
+            now, places = m, operator_of(terms, x)
             state = extend(state, places, m - 2)
         if k > 0:
             delay.check_interval(time - last, state.lag, [float(np.max(delays)) for _, delays in places])
@@ -91,7 +91,7 @@ def test_nowcast_and_forecast_at_new_places(name):
     new = np.array([[0.3, 1.1], [-0.5, -0.5], [2.4, 2.4]])
     both, m = np.concatenate([x, new]), len(x)
     _, extend, step = delay_functions(tuple(terms))
-    there = places_of(terms, both)
+    there = operator_of(terms, both)
     t, places, values, noise = stacked(x, times, y, variance)
 
     def check(time, mean, cov):

@@ -49,13 +49,13 @@ def test_window_is_dense_posterior(name, gap):
     terms, (x, times, y, variance) = TERMS[name], problem(gap)
     mean, cov, log_prob = windowed(terms, x, times, y, variance)
     seen = ~np.isnan(y)
-    t, places = np.repeat(times, len(x))[seen.ravel()], np.tile(x, (len(times), 1))[seen.ravel()]
+    t, operator = np.repeat(times, len(x))[seen.ravel()], np.tile(x, (len(times), 1))[seen.ravel()]
     now = np.full(len(x), times[-1])
     found = posterior(
-        total(terms, t, places, t, places) + 1.0,
+        total(terms, t, operator, t, operator) + 1.0,
         np.diag(variance[seen]),
         y[seen],
-        total(terms, now, x, t, places),
+        total(terms, now, x, t, operator),
         total(terms, now, x, now, x),
     )
     np.testing.assert_allclose(log_prob, found[2], atol=1e-10)
@@ -69,10 +69,10 @@ def test_both_forms_agree():
     x, times, y, variance = problem(3.0, seed=1)
     mean, cov, log_prob = windowed(terms, x, times, y, variance)
     start, _, step = delay_functions(tuple(terms))
-    places = [term.arrays(x) for term in terms]
-    state, last, expected = start(places, np.ones(1)), times[0], 0.0
+    operator = [term.arrays(x) for term in terms]
+    state, last, expected = start(operator, np.ones(1)), times[0], 0.0
     for k, time in enumerate(times):
-        state, (latent, latent_cov, _), more = step(state, places, time - last, y[k], variance[k])
+        state, (latent, latent_cov, _), more = step(state, operator, time - last, y[k], variance[k])
         expected, last = expected + more, time
     np.testing.assert_allclose(log_prob, expected, atol=1e-10)
     np.testing.assert_allclose(mean, latent, atol=1e-10)

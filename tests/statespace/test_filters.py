@@ -11,8 +11,8 @@ import seqgp
 import small
 from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.eigenbasis import RotatedFilter
-from seqgp.statespace.model import System
-from seqgp.statespace.observation import Observation, Places
+from seqgp.statespace.model import StateSpaceModel
+from seqgp.statespace.observation import Observation, SiteOperator
 
 SITES = 6
 RNG = np.random.default_rng(3)
@@ -28,55 +28,55 @@ def model(time=seqgp.kernels.Matern32, mean=0.3, space=seqgp.kernels.Matern52):
     return small.model(time=time(seqgp.ScaledSigmoid(0, 3)), space=space([short, short]), mean=mean)
 
 
-def observations(system: System, y: np.ndarray) -> list[Observation]:
+def observations(ssm: StateSpaceModel, y: np.ndarray) -> list[Observation]:
     found = []
     for i, (t, values) in enumerate(zip(TIMES, y)):
-        columns = system.columns(t, X, None)
+        columns = ssm.columns(t, X, None)
         dt = np.asarray(0.0 if i == 0 else t - TIMES[i - 1])
         filled, seen = np.nan_to_num(values), ~np.isnan(values)
         none = np.zeros(())
-        places = Places(index=np.arange(SITES))
-        found.append(Observation(dt, places, filled, seen, system.design(columns), columns, none, none, None))
+        operator = SiteOperator(index=np.arange(SITES))
+        found.append(Observation(dt, operator, filled, seen, ssm.design(columns), columns, none, none, None))
     return found
 
 
 def filtered(filter, z, data, begun=None):
-    """Environment, state and log evidence after all data, which follow on ``begun`` (environment and state)."""
+    """matrices, state and log evidence after all data, which follow on ``begun`` (matrices and state)."""
 
-    def absorb(environment, state, observation):
-        return filter.absorb(environment, filter.predict(environment, state, observation.dt), observation)
+    def update(matrices, state, observation):
+        return filter.update(matrices, filter.predict(matrices, state, observation.dt), observation)
 
     def run(observations):  # compiled for one observation, and not for each of them
-        environment = filter.environment(z) if begun is None else begun[0]
-        state = filter.start(environment) if begun is None else begun[1]
-        state, evidences = jax.lax.scan(lambda *inputs: absorb(environment, *inputs), state, observations)
-        return environment, state, jnp.sum(evidences)
+        matrices = filter.matrices(z) if begun is None else begun[0]
+        state = filter.start(matrices) if begun is None else begun[1]
+        state, evidences = jax.lax.scan(lambda *inputs: update(matrices, *inputs), state, observations)
+        return matrices, state, jnp.sum(evidences)
 
     return jax.jit(run)(jax.tree.map(lambda *leaves: jnp.stack(leaves), *data))
 
 
-def level_at_sites(filter, environment, state):
-    """Moments of the coefficients in the state and of the level at all sites."""
+def level_at_sites(filter, matrices, state):
+    """Moments of the coefficients in the state and of ``f`` at all sites."""
 
     def level():
-        system = filter.system
-        columns = jnp.asarray(system.columns(0.0, X, None))
-        offset = system.offset(environment.parameters, columns)
-        return filter.at_places(environment, state, Places(index=jnp.arange(SITES)), system.design(columns), offset)
+        ssm = filter.ssm
+        columns = jnp.asarray(ssm.columns(0.0, X, None))
+        offset = ssm.offset(matrices.parameters, columns)
+        return filter.at_data(matrices, state, SiteOperator(index=jnp.arange(SITES)), ssm.design(columns), offset)
 
     return jax.jit(level)()
 
 
-def all_at_once(system: System, z, y: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """Log evidence, and moments of the level at the sites at the last time, from the joint covariance of all data."""
-    parameters, kernel = system.parameters(z), system.model.kernel
+def all_at_once(ssm: StateSpaceModel, z, y: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """Log evidence, and moments of ``f`` at the sites at the last time, from the joint covariance of all data."""
+    parameters, kernel = ssm.parameters(z), ssm.model.kernel
     time = kernel.time.covariance(
         kernel.time.prepare(TIMES[:, None], TIMES[:, None]), {"lengthscale": parameters["time.lengthscale"]}
     )
     space = kernel.space.covariance(kernel.space.prepare(X, X), {"lengthscale": parameters["space.lengthscale"]})
     level = np.asarray(parameters["scale"] ** 2 * np.kron(time, space))
-    if system.in_state:
-        level = level + float(system.coefficient_scales()[0]) ** 2
+    if ssm.in_state:
+        level = level + float(ssm.coefficient_scales()[0]) ** 2
     mean, data = np.full(len(level), float(parameters["mean"])), y.reshape(-1)
     seen = np.flatnonzero(~np.isnan(data))
     covariance = level[np.ix_(seen, seen)] + float(parameters["noise"]) ** 2 * np.eye(len(seen))
@@ -91,74 +91,74 @@ def all_at_once(system: System, z, y: np.ndarray) -> tuple[float, np.ndarray, np
 @pytest.mark.parametrize("mean", MEANS)
 @pytest.mark.parametrize("time", KERNELS)
 def test_every_path_is_the_exact_posterior(time, mean):
-    system = System(model(time, mean))
-    z = jnp.asarray(np.random.default_rng(1).normal(size=len(system.in_particles)))
-    data = observations(system, Y)
-    dense, rotated = DenseFilter(system, X, np.ones(SITES, bool)), RotatedFilter(system, X, None)
-    truth, centre, spread = all_at_once(system, z, Y)
+    ssm = StateSpaceModel(model(time, mean))
+    z = jnp.asarray(np.random.default_rng(1).normal(size=len(ssm.in_particles)))
+    data = observations(ssm, Y)
+    dense, rotated = DenseFilter(ssm, X, np.ones(SITES, bool)), RotatedFilter(ssm, X, None)
+    truth, centre, spread = all_at_once(ssm, z, Y)
     by_rotation = filtered(rotated, z, data)
     as_dense = (*jax.jit(lambda: rotated.to_dense(dense, *by_rotation[:2]))(), by_rotation[2])
-    for environment, state, evidence in (filtered(dense, z, data), as_dense):
+    for matrices, state, evidence in (filtered(dense, z, data), as_dense):
         assert float(evidence) == pytest.approx(truth, abs=1e-9)
-        level = level_at_sites(dense, environment, state)
-        q = len(system.in_state)
+        level = level_at_sites(dense, matrices, state)
+        q = len(ssm.in_state)
         assert np.array(level.mean[q:]) == pytest.approx(centre, abs=1e-10)
         assert np.array(level.covariance[q:, q:]) == pytest.approx(spread, abs=1e-10)
 
 
 def test_missing_values_drop_out():
-    system, y = System(model(mean=dist.Normal(0.2, 0.7))), Y.copy()
+    ssm, y = StateSpaceModel(model(mean=dist.Normal(0.2, 0.7))), Y.copy()
     y[np.random.default_rng(0).random(y.shape) < 0.3] = np.nan
     y[3] = np.nan
-    z = jnp.asarray(np.random.default_rng(2).normal(size=len(system.in_particles)))
-    _, _, evidence = filtered(DenseFilter(system, X, np.ones(SITES, bool)), z, observations(system, y))
-    assert float(evidence) == pytest.approx(all_at_once(system, z, y)[0], abs=1e-9)
+    z = jnp.asarray(np.random.default_rng(2).normal(size=len(ssm.in_particles)))
+    _, _, evidence = filtered(DenseFilter(ssm, X, np.ones(SITES, bool)), z, observations(ssm, y))
+    assert float(evidence) == pytest.approx(all_at_once(ssm, z, y)[0], abs=1e-9)
 
 
 def test_a_station_that_joins_and_padding_change_nothing():
     """The last two sites join after four snapshots, beside one slot of padding: as if they had been there all along."""
-    system, y = System(model(mean=dist.Normal(0.2, 0.7))), Y.copy()
+    ssm, y = StateSpaceModel(model(mean=dist.Normal(0.2, 0.7))), Y.copy()
     y[:4, 4:] = np.nan
-    z = jnp.asarray(np.random.default_rng(2).normal(size=len(system.in_particles)))
-    truth, centre, _ = all_at_once(system, z, y)
-    data = observations(system, y)
-    few = DenseFilter(system, X[:4], np.ones(4, bool))
+    z = jnp.asarray(np.random.default_rng(2).normal(size=len(ssm.in_particles)))
+    truth, centre, _ = all_at_once(ssm, z, y)
+    data = observations(ssm, y)
+    few = DenseFilter(ssm, X[:4], np.ones(4, bool))
     wide = np.concatenate([X, X[-1:]])
-    whole = DenseFilter(system, wide, np.arange(SITES + 1) < SITES)
-    first = [o._replace(places=Places(index=np.arange(4)), y=o.y[:4], seen=o.seen[:4], design=o.design[:4],
+    whole = DenseFilter(ssm, wide, np.arange(SITES + 1) < SITES)
+    first = [o._replace(operator=SiteOperator(index=np.arange(4)), y=o.y[:4], seen=o.seen[:4], design=o.design[:4],
                         columns=o.columns[:4]) for o in data[:4]]  # fmt: skip
-    environment, state, before = filtered(few, z, first)
-    extended = jax.jit(lambda: few.extended(whole, environment, state))()
-    environment, state, after = filtered(whole, z, data[4:], extended)
+    matrices, state, before = filtered(few, z, first)
+    extended = jax.jit(lambda: few.extended(whole, matrices, state))()
+    matrices, state, after = filtered(whole, z, data[4:], extended)
     assert float(before + after) == pytest.approx(truth, abs=1e-9)
-    level = level_at_sites(whole, environment, state)
+    level = level_at_sites(whole, matrices, state)
     assert np.array(level.mean[1:]) == pytest.approx(centre, abs=1e-10)
 
 
 def test_a_product_grid_is_rotated_by_its_factors():
     lines = np.linspace(0, 1, 3), np.linspace(0, 1, 4)
     x = np.stack([axis.reshape(-1) for axis in np.meshgrid(*lines, indexing="ij")], axis=1)
-    system = System(model(space=seqgp.kernels.SquaredExponential))
-    z = jnp.zeros(len(system.in_particles))
+    ssm = StateSpaceModel(model(space=seqgp.kernels.SquaredExponential))
+    z = jnp.zeros(len(ssm.in_particles))
     none = np.zeros(())
-    columns = system.columns(0.0, x, None)
+    columns = ssm.columns(0.0, x, None)
     y = np.random.default_rng(4).normal(size=len(x))
     data = [
-        Observation(np.asarray(dt), Places(index=np.arange(len(x))), y, np.ones(len(x), bool), system.design(columns),
-                    columns, none, none, None) for dt in (0.0, 0.7)
+        Observation(np.asarray(dt), SiteOperator(index=np.arange(len(x))), y, np.ones(len(x), bool),
+                    ssm.design(columns), columns, none, none, None) for dt in (0.0, 0.7)
     ]  # fmt: skip
-    whole, factors = RotatedFilter(system, x, None), RotatedFilter(system, x, lines)
+    whole, factors = RotatedFilter(ssm, x, None), RotatedFilter(ssm, x, lines)
     assert float(filtered(factors, z, data)[2]) == pytest.approx(float(filtered(whole, z, data)[2]), abs=1e-6)
 
 
 def test_a_mutant_that_forgets_the_process_noise_is_caught():
-    system = System(model())
-    z = jnp.asarray(np.random.default_rng(1).normal(size=len(system.in_particles)))
+    ssm = StateSpaceModel(model())
+    z = jnp.asarray(np.random.default_rng(1).normal(size=len(ssm.in_particles)))
 
     class Mutant(DenseFilter):
-        def predict(self, environment, state, dt):
-            frozen = environment._replace(space=tuple(0 * space for space in environment.space))
+        def predict(self, matrices, state, dt):
+            frozen = matrices._replace(space=tuple(0 * space for space in matrices.space))
             return super().predict(frozen, state, dt)
 
-    wrong = filtered(Mutant(system, X, np.ones(SITES, bool)), z, observations(system, Y))[2]
-    assert abs(float(wrong) - all_at_once(system, z, Y)[0]) > 0.1
+    wrong = filtered(Mutant(ssm, X, np.ones(SITES, bool)), z, observations(ssm, Y))[2]
+    assert abs(float(wrong) - all_at_once(ssm, z, Y)[0]) > 0.1

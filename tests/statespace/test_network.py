@@ -14,9 +14,9 @@ from seqgp.base.errors import DataError
 from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.eigenbasis import RotatedFilter
 from seqgp.statespace.low_rank import check_gaps
-from seqgp.statespace.model import System
+from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.network import Compression, NetworkFilter, gap_room
-from seqgp.statespace.observation import Observation, Places, Where, padded
+from seqgp.statespace.observation import Observation, Query, SiteOperator, padded
 from seqgp.statespace.takeover import RECENT, take_over
 
 PRIOR = dist.LogNormal(0.0, 0.3)
@@ -33,35 +33,35 @@ def model(terms=1, mean=None):
     return seqgp.Model(separable, seqgp.likelihoods.Gaussian(0.3), mean)
 
 
-def observation(system, sites, x, y, t, dt):
+def observation(ssm, sites, x, y, t, dt):
     """A snapshot at some of the sites, NaN where it is missing."""
     number = {tuple(row): i for i, row in enumerate(sites)}
-    columns = system.columns(t, x, {"east": x[:, 0]})
+    columns = ssm.columns(t, x, {"east": x[:, 0]})
     none = np.zeros(())
-    places = Places(index=np.array([number[tuple(row)] for row in x]))
+    operator = SiteOperator(index=np.array([number[tuple(row)] for row in x]))
     return Observation(
-        np.asarray(dt), places, np.nan_to_num(y), ~np.isnan(y), system.design(columns), columns, none, none, None
+        np.asarray(dt), operator, np.nan_to_num(y), ~np.isnan(y), ssm.design(columns), columns, none, none, None
     )
 
 
-def network_filter(system, x, rank, size=None, recent=(), leading=None):
+def network_filter(ssm, x, rank, size=None, recent=(), leading=None):
     size = len(x) if size is None else size
     wide = np.concatenate([x, np.repeat(x[-1:], size - len(x), axis=0)])
     dts = np.concatenate([np.full(RECENT - len(recent), np.inf), recent])
-    return NetworkFilter(system, wide, np.arange(size) < len(x), dts, None, Compression(rank, leading))
+    return NetworkFilter(ssm, wide, np.arange(size) < len(x), dts, None, Compression(rank, leading))
 
 
 def run(filter, z, observations, begun=None):
     """Environments and states of particles after the observations, and the log density of each."""
 
     def one(z, begun):
-        environment = filter.environment(z) if begun is None else begun[0]
-        state = filter.start(environment) if begun is None else begun[1]
+        matrices = filter.matrices(z) if begun is None else begun[0]
+        state = filter.start(matrices) if begun is None else begun[1]
         evidence = []
         for each in observations:
-            state, log_density = filter.absorb(environment, filter.predict(environment, state, each.dt), each)
+            state, log_density = filter.update(matrices, filter.predict(matrices, state, each.dt), each)
             evidence.append(log_density)
-        return (environment, state), jnp.stack(evidence)
+        return (matrices, state), jnp.stack(evidence)
 
     return jax.jit(lambda z, begun: jax.lax.map(lambda inputs: one(*inputs), (z, begun)))(z, begun)
 
@@ -83,63 +83,61 @@ def data_with_gaps(sites, times, missing, joins_at=None, seed=0):
     return x, [(x[row], y[t, row]) for t, row in enumerate(rows)]
 
 
-def laid_out(system, filter, sites, data, first=0):
+def laid_out(ssm, filter, sites, data, first=0):
     found = []
     for t, (x, y) in enumerate(data):
-        one = observation(system, sites, x, y, 0.7 * t, 0.7 * (t > 0))
+        one = observation(ssm, sites, x, y, 0.7 * t, 0.7 * (t > 0))
         found.append(filter.sized(one) if isinstance(filter, NetworkFilter) else padded(one, len(sites)))
     return found[first:]
 
 
-def levels(filter, groups, where):
-    return jax.jit(lambda groups: jax.lax.map(lambda one: filter.level(*one, where), groups))(groups)
+def levels(filter, groups, query):
+    return jax.jit(lambda groups: jax.lax.map(lambda one: filter.predict_f(*one, query), groups))(groups)
 
 
-def where_at(system, x, sites=None, dt=0.0):
-    columns = system.columns(0.0, x, {"east": x[:, 0]})
+def where_at(ssm, x, sites=None, dt=0.0):
+    columns = ssm.columns(0.0, x, {"east": x[:, 0]})
     index = None if sites is None else np.array([np.flatnonzero((sites == row).all(axis=1))[0] for row in x])
-    return Where(x, None if index is None else Places(index=index), columns, np.asarray(dt))
+    return Query(x, None if index is None else SiteOperator(index=index), columns, np.asarray(dt))
 
 
 @pytest.mark.parametrize("terms", [1, 2])
 def test_exact_at_full_rank_with_gaps_padding_and_coefficients(terms):
-    """Log densities; the level at sites and elsewhere, ahead; draws, which are linear in their normal numbers."""
-    system = System(model(terms))
-    z = jnp.asarray(np.random.default_rng(1).normal(size=(1, len(system.in_particles))))
+    """Log densities; ``f`` at sites and elsewhere, ahead; draws, which are linear in their normal numbers."""
+    ssm = StateSpaceModel(model(terms))
+    z = jnp.asarray(np.random.default_rng(1).normal(size=(1, len(ssm.in_particles))))
     sites, data = data_with_gaps(11, 5, 0.3)
     data[3] = (sites[2:6], data[3][1][2:6])  # most rows are not even there
     data[4] = (sites, np.full(11, np.nan))
-    dense = DenseFilter(system, sites, np.ones(11, bool))
-    network = network_filter(system, sites, system.order * 13, size=13)
-    found, densities = run(network, z, laid_out(system, network, sites, data))
-    truth, expected = run(dense, z, laid_out(system, dense, sites, data))
+    dense = DenseFilter(ssm, sites, np.ones(11, bool))
+    network = network_filter(ssm, sites, ssm.order * 13, size=13)
+    found, densities = run(network, z, laid_out(ssm, network, sites, data))
+    truth, expected = run(dense, z, laid_out(ssm, dense, sites, data))
     np.testing.assert_allclose(densities, expected, atol=1e-8)
     assert float(densities[0, 4]) == 0.0
     elsewhere = np.random.default_rng(4).random((3, 2))
-    for where in (where_at(system, sites[[4, 0]], sites, 0.4), where_at(system, elsewhere, dt=0.4)):
-        level, exact = levels(network, found, where), levels(dense, truth, where)
-        np.testing.assert_allclose(level.mean, exact.mean, atol=1e-7)
-        np.testing.assert_allclose(level.covariance, exact.covariance, atol=1e-7)
-        check_draws(network, found, where, level, q=2)
+    for query in (where_at(ssm, sites[[4, 0]], sites, 0.4), where_at(ssm, elsewhere, dt=0.4)):
+        f, exact = levels(network, found, query), levels(dense, truth, query)
+        np.testing.assert_allclose(f.mean, exact.mean, atol=1e-7)
+        np.testing.assert_allclose(f.covariance, exact.covariance, atol=1e-7)
+        check_draws(network, found, query, f, q=2)
 
 
-def check_draws(filter, found, where, level, q):
+def check_draws(filter, found, query, f, q):
     """Draws from the unit vectors: their differences from the draw of zeros are a root of the covariance."""
-    environment, state = jax.tree.map(lambda leaf: leaf[0], found)
-    cov, mean = np.asarray(level.covariance[0]), np.asarray(level.mean[0])
+    matrices, state = jax.tree.map(lambda leaf: leaf[0], found)
+    cov, mean = np.asarray(f.covariance[0]), np.asarray(f.mean[0])
     real = np.ones(len(mean), bool)
 
     def unit(size):
         return jnp.concatenate([jnp.zeros((1, size)), jnp.eye(size)])
 
-    drawn = np.asarray(filter.draw_levels(environment, state, where, real, unit(q + filter.normals(where))))
+    drawn = np.asarray(filter.draw_f(matrices, state, query, real, unit(q + filter.normals(query))))
     root = drawn[1:] - drawn[0]
     np.testing.assert_allclose(drawn[0], mean, atol=1e-8)
     np.testing.assert_allclose(root.T @ root, cov, atol=1e-7)
-    white, known = unit(filter.normals(where)), np.array([0.3, -0.2])
-    given = np.asarray(
-        filter.draw_levels_given(environment, state, where, jnp.asarray(np.tile(known, (len(white), 1))), white)
-    )
+    white, known = unit(filter.normals(query)), np.array([0.3, -0.2])
+    given = np.asarray(filter.draw_f_given(matrices, state, query, jnp.asarray(np.tile(known, (len(white), 1))), white))
     gain = np.linalg.solve(cov[:q, :q], cov[:q, q:]).T
     np.testing.assert_allclose(given[0], mean[q:] + gain @ (known - mean[:q]), atol=1e-7)
     root = given[1:] - given[0]
@@ -149,34 +147,34 @@ def check_draws(filter, found, where, level, q):
 @pytest.fixture(scope="module")
 def network_of_sixty():
     """Eight particles; 10% missing, a station off and back, one that joins after 8 of 16 snapshots."""
-    system = System(model())
-    z = jnp.asarray(0.5 * np.random.default_rng(1).normal(size=(8, len(system.in_particles))))
+    ssm = StateSpaceModel(model())
+    z = jnp.asarray(0.5 * np.random.default_rng(1).normal(size=(8, len(ssm.in_particles))))
     sites, data = data_with_gaps(61, 16, 0.1, joins_at=8)
-    dense = DenseFilter(system, sites, np.ones(61, bool))
-    truth, expected = run(dense, z, laid_out(system, dense, sites, data))
-    return system, z, sites, data, (dense, truth, np.asarray(expected))
+    dense = DenseFilter(ssm, sites, np.ones(61, bool))
+    truth, expected = run(dense, z, laid_out(ssm, dense, sites, data))
+    return ssm, z, sites, data, (dense, truth, np.asarray(expected))
 
 
-def accuracy(system, found, densities, network, sites, truth):
+def accuracy(ssm, found, densities, network, sites, truth):
     """Spread of the log evidence between particles, and the largest errors of means and variances at the sites."""
     dense, groups, expected = truth
-    where = where_at(system, sites, sites)
-    level, exact = levels(network, found, where), levels(dense, groups, where)
+    query = where_at(ssm, sites, sites)
+    f, exact = levels(network, found, query), levels(dense, groups, query)
     sd = np.sqrt(np.diagonal(exact.covariance, axis1=1, axis2=2))
-    variance = np.diagonal(level.covariance, axis1=1, axis2=2)
+    variance = np.diagonal(f.covariance, axis1=1, axis2=2)
     off = (np.asarray(densities) - expected).sum(axis=1)
-    return off, np.abs((level.mean - exact.mean) / sd).max(), np.abs(variance / sd**2 - 1).max()
+    return off, np.abs((f.mean - exact.mean) / sd).max(), np.abs(variance / sd**2 - 1).max()
 
 
 def compressed(network_of_sixty, rank, leading=None):
-    system, z, sites, data, truth = network_of_sixty
-    few = network_filter(system, sites[:60], rank, leading=leading)
-    whole = network_filter(system, sites, rank, 64, [0.0] + [0.7] * 7, leading)
-    groups, before = run(few, z, laid_out(system, few, sites, data[:8]))
+    ssm, z, sites, data, truth = network_of_sixty
+    few = network_filter(ssm, sites[:60], rank, leading=leading)
+    whole = network_filter(ssm, sites, rank, 64, [0.0] + [0.7] * 7, leading)
+    groups, before = run(few, z, laid_out(ssm, few, sites, data[:8]))
     groups = jax.jit(lambda groups: jax.lax.map(lambda one: take_over(few, whole, *one), groups))(groups)
-    groups, after = run(whole, z, laid_out(system, whole, sites, data, first=8), groups)
+    groups, after = run(whole, z, laid_out(ssm, whole, sites, data, first=8), groups)
     densities = np.concatenate([before, after], axis=1)
-    return accuracy(system, groups, densities, whole, sites, truth), groups
+    return accuracy(ssm, groups, densities, whole, sites, truth), groups
 
 
 def test_accurate_where_it_is_compressed(network_of_sixty):
@@ -196,16 +194,16 @@ def test_a_rank_that_is_too_small_is_seen(network_of_sixty):
 
 
 def test_complete_data_then_gaps_take_over_exactly():
-    system = System(model())
-    z = jnp.asarray(np.random.default_rng(1).normal(size=(1, len(system.in_particles))))
+    ssm = StateSpaceModel(model())
+    z = jnp.asarray(np.random.default_rng(1).normal(size=(1, len(ssm.in_particles))))
     sites, data = data_with_gaps(9, 6, 0.4)
     data = [(x, np.where(np.isnan(y), 0.7, y)) for x, y in data[:3]] + data[3:]
-    rotated, dense = RotatedFilter(system, sites, None), DenseFilter(system, sites, np.ones(9, bool))
-    network = network_filter(system, sites, 18)
-    groups, before = run(rotated, z, laid_out(system, rotated, sites, data[:3]))
+    rotated, dense = RotatedFilter(ssm, sites, None), DenseFilter(ssm, sites, np.ones(9, bool))
+    network = network_filter(ssm, sites, 18)
+    groups, before = run(rotated, z, laid_out(ssm, rotated, sites, data[:3]))
     groups = jax.lax.map(lambda one: take_over(rotated, network, *one), groups)
-    _, after = run(network, z, laid_out(system, network, sites, data, first=3), groups)
-    _, expected = run(dense, z, laid_out(system, dense, sites, data))
+    _, after = run(network, z, laid_out(ssm, network, sites, data, first=3), groups)
+    _, expected = run(dense, z, laid_out(ssm, dense, sites, data))
     np.testing.assert_allclose(np.concatenate([before, after], axis=1), expected, atol=1e-8)
 
 
@@ -215,8 +213,8 @@ def test_room_for_gaps_has_few_sizes_and_is_never_too_small():
     assert all(room >= missing for missing, room in enumerate(rooms))
     with pytest.raises(DataError, match="compiled for 2 at most"):
         check_gaps(np.arange(10) > 4, 2)
-    system = System(model(mean=0.0))
+    ssm = StateSpaceModel(model(mean=0.0))
     sites = np.random.default_rng(0).random((40, 2))
-    network = network_filter(system, sites, 4)
-    few = observation(system, sites, sites, np.where(np.arange(40) < 2, np.nan, 1.0), 0.0, 0.0)
+    network = network_filter(ssm, sites, 4)
+    few = observation(ssm, sites, sites, np.where(np.arange(40) < 2, np.nan, 1.0), 0.0, 0.0)
     assert [np.size(np.asarray(network.sized(few, before).gaps)) for before in (0, 10, 40)] == [5, 10, 10]

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 import seqgp
-from seqgp.statespace.observation import Observation, Places
+from seqgp.statespace.observation import Observation, SiteOperator
 from seqgp.statespace.update import approximate_update
 
 COUNTS = np.array([0.0, 2.0])
@@ -19,7 +19,7 @@ CASES = {"counts": (seqgp.likelihoods.Poisson(), COUNTS, -0.7), "binary": (seqgp
 
 def observation(y):
     none, n = np.zeros(()), len(y)
-    return Observation(none, Places(index=np.arange(n)), jnp.asarray(y), jnp.ones(n, bool), jnp.zeros((n, 0)),
+    return Observation(none, SiteOperator(index=np.arange(n)), jnp.asarray(y), jnp.ones(n, bool), jnp.zeros((n, 0)),
                        jnp.ones((n, 1)), none, none, None)  # fmt: skip
 
 
@@ -100,7 +100,7 @@ ALONE = {
 
 @pytest.mark.parametrize("name, centre", [*((name, 0.0) for name in ALONE), ("outlier", 40.0), ("one's own", 40.0)])
 def test_one_datum_alone_is_taken_in_with_its_moments(name, centre):
-    """Those of a fine grid, wherever zero is, also where it makes the level less certain."""
+    """Those of a fine grid, wherever zero is, also where it makes ``f`` less certain."""
     likelihood, y = ALONE[name]
     values = {key: jnp.asarray(slot) for key, slot in likelihood.priors.items()}
     f = centre + np.linspace(-40, 40, 1_600_001)

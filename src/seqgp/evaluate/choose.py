@@ -35,7 +35,7 @@ def best_sampler(model: Model, snapshot: Snapshot | None = None, **settings: Any
         sampler.check_likelihood(snapshot)
     except ModelError as error:
         return Choice(SequentialSampler(model, **settings), f"the sequential sampler, because {error}")
-    count = len(sampler.system.in_particles)
+    count = len(sampler.ssm.in_particles)
     if count > MAX_PARAMETERS:
         why = f"{count} parameters are more than particles can fill ({MAX_PARAMETERS})"
         return Choice(SequentialSampler(model, **settings), f"the sequential sampler, because {why}")

@@ -47,7 +47,7 @@ def search(target: StepTarget, z: Float[Array, " d"], nu: Float[Array, " n"]) ->
         value = target.log_likelihood(place.offset + root.apply(nu), z) - 0.5 * jnp.dot(nu, nu)
         return jnp.where(jnp.isnan(value), -jnp.inf, value)
 
-    def climb(state):
+    def damped_newton(state):
         nu, value, iteration, _ = state
         surrogate = surrogate_at(target, place.offset + root.apply(nu), z)
         aim = tilt(place, root, quadratic_at(target, z, surrogate)).centre()
@@ -69,7 +69,7 @@ def search(target: StepTarget, z: Float[Array, " d"], nu: Float[Array, " n"]) ->
         return (gain > ENOUGH) & (iteration < MAX_ITERATIONS)
 
     first = (nu, density(nu), jnp.zeros((), int), jnp.asarray(jnp.inf))
-    nu, value, iterations, gain = jax.lax.while_loop(unfinished, climb, first)
+    nu, value, iterations, gain = jax.lax.while_loop(unfinished, damped_newton, first)
     sites = place.offset + root.apply(nu)
     return SearchResult(
         nu=nu,

@@ -23,11 +23,11 @@ from seqgp.linalg.types import Array, ArrayLike
 from seqgp.statespace.components import apply_moves, latent_of, move_cov
 from seqgp.statespace.delay import station_delays
 from seqgp.statespace.dense import DenseFilter, DenseState
-from seqgp.statespace.observation import LevelGaussian, Observation, Where
+from seqgp.statespace.observation import LatentGaussian, Observation, Query
 from seqgp.statespace.update import Update, approximate_update, gaussian_update
 
 
-class DelayedEnvironment(NamedTuple):
+class DelayedMatrices(NamedTuple):
     """What one value of the parameters decides."""
 
     parameters: Parameters
@@ -82,66 +82,66 @@ class DelayedFilter(DenseFilter):
 
     @property
     def _held(self) -> int:
-        return self.sites + len(self.system.in_state)
+        return self.sites + len(self.ssm.in_state)
 
     @property
     def _widens(self) -> bool:
-        likelihood = self.system.model.likelihood
+        likelihood = self.ssm.model.likelihood
         return likelihood.pointwise and not likelihood.conjugate and not likelihood.bell_shaped
 
-    def environment_at(self, parameters: Parameters) -> DelayedEnvironment:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def matrices_at(self, parameters: Parameters) -> DelayedMatrices:  # pyright: ignore[reportIncompatibleMethodOverride]
         """From the parameters themselves."""
-        space = super().environment_at(parameters).space
+        space = super().matrices_at(parameters).space
         x, mask = jnp.asarray(self.x), jnp.asarray(self.mask)
         delay = jnp.stack(
             [
                 jnp.zeros(self.sites) if name is None else station_delays(parameters[name], x, mask)
-                for name in self.system.model.kernel.slowness_names()
+                for name in self.ssm.model.kernel.slowness_names()
             ]
         )
         between = delay[:, :, None] - delay[:, None, :]
         time_cov = tuple(term.cov(gap) for term, gap in zip(self._terms(parameters), between))
-        return DelayedEnvironment(parameters, space, delay, delay.min(axis=1), delay.max(axis=1), time_cov)
+        return DelayedMatrices(parameters, space, delay, delay.min(axis=1), delay.max(axis=1), time_cov)
 
-    def start(self, environment: DelayedEnvironment) -> DelayedFilterState:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def start(self, matrices: DelayedMatrices) -> DelayedFilterState:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The state before any data: stationary, at any local time."""
-        mean, covariance = super().start(environment)  # pyright: ignore[reportArgumentType]
-        age = jnp.full(len(self.system.states), jnp.inf)
+        mean, covariance = super().start(matrices)  # pyright: ignore[reportArgumentType]
+        age = jnp.full(len(self.ssm.states), jnp.inf)
         return self._nothing_pending(DelayedFilterState(mean, covariance, age, *[mean] * 4))
 
     def predict(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, environment: DelayedEnvironment, state: DelayedFilterState, dt: Float[ArrayLike, ""]
+        self, matrices: DelayedMatrices, state: DelayedFilterState, dt: Float[ArrayLike, ""]
     ) -> DelayedFilterState:
         """A time ``dt`` later: the state given the last snapshot too, at its latest local time."""
-        terms, m = self._terms(environment.parameters), self.sites
-        age = _placed(state.age, environment.last)
-        rows = self._rows(environment, age)
+        terms, m = self._terms(matrices.parameters), self.sites
+        age = _placed(state.age, matrices.last)
+        rows = self._rows(matrices, age)
         seen = latent_of([one.T for one in rows], state.covariance.T).T  # Cov(state, Σ a s), (n, M)
-        moves = [term.move(step) for term, step in zip(terms, jnp.maximum(age - environment.first, 0.0))]
+        moves = [term.move(step) for term, step in zip(terms, jnp.maximum(age - matrices.first, 0.0))]
         cross, at = apply_moves(moves, seen, m), 0
         for j, (term, a, move) in enumerate(zip(terms, rows, moves)):
-            ahead = jax.vmap(term.move)(environment.delay[j] - environment.first[j]) @ (term.stationary @ term.h)
-            own = (ahead.T - move @ term.stationary @ a.T)[:, None, :] * environment.space[j][None]
+            ahead = jax.vmap(term.move)(matrices.delay[j] - matrices.first[j]) @ (term.stationary @ term.h)
+            own = (ahead.T - move @ term.stationary @ a.T)[:, None, :] * matrices.space[j][None]
             size = own.shape[0] * m
             cross = cross.at[at : at + size].add(own.reshape(size, m))
             at += size
         cross = jnp.concatenate([cross, apply_moves(moves, state.covariance[:, self.fields :], m)], axis=1)
         mean = apply_moves(moves, state.mean[:, None], m)[:, 0] + cross @ state.slope
-        covariance = move_cov(moves, [term.stationary for term in terms], environment.space, state.covariance)
+        covariance = move_cov(moves, [term.stationary for term in terms], matrices.space, state.covariance)
         known = (state.pending > 0) | jnp.isfinite(state.age)
         return self._nothing_pending(
             state._replace(
                 mean=mean,
                 covariance=_given(covariance, cross, state),
-                age=jnp.where(known, environment.first + dt, jnp.inf),
+                age=jnp.where(known, matrices.first + dt, jnp.inf),
             )
         )
 
-    def absorb(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, environment: DelayedEnvironment, state: DelayedFilterState, observation: Observation
+    def update(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, matrices: DelayedMatrices, state: DelayedFilterState, observation: Observation
     ) -> tuple[DelayedFilterState, Float[Array, ""]]:
         """The state with one more snapshot beside it, and the log density of its data given those before."""
-        operator, update = self._of_data(environment, state, observation)
+        operator, update = self._of_data(matrices, state, observation)
         fall = self._as_rows(solve_lower(update.root, update.scale[:, None] * operator))
         growth = state.growth
         if update.growth is not None and self._widens:
@@ -149,47 +149,47 @@ class DelayedFilter(DenseFilter):
         slope = operator.T @ update.slope
         return state._replace(slope=slope, fall=fall, growth=growth, pending=jnp.ones(())), update.log_evidence
 
-    def faults(self, environment, state, observation: Observation) -> Array | None:
+    def faults(self, matrices, state, observation: Observation) -> Array | None:
         """What is wrong with each datum of a snapshot, as an index of :data:`seqgp.statespace.snapshot_ep.FAULTS`."""
-        return self._of_data(environment, state, observation)[1].fault
+        return self._of_data(matrices, state, observation)[1].fault
 
-    def level(self, environment: Any, state: Any, where: Where) -> LevelGaussian:
-        """Coefficients of the mean, and the level at inputs, from the last snapshot on."""
-        design = jnp.asarray(self.system.design(where.columns))
-        offset = self.system.offset(environment.parameters, where.columns)
-        if where.places is not None:
-            index = jnp.asarray(where.places.index)
-            return self._level(environment, state, index, where.dt, design, offset)
-        x = jnp.asarray(where.x)
+    def predict_f(self, matrices: Any, state: Any, query: Query) -> LatentGaussian:
+        """Coefficients of the mean, and ``f`` at inputs, from the last snapshot on."""
+        design = jnp.asarray(self.ssm.design(query.columns))
+        offset = self.ssm.offset(matrices.parameters, query.columns)
+        if query.operator is not None:
+            index = jnp.asarray(query.operator.index)
+            return self._level(matrices, state, index, query.dt, design, offset)
+        x = jnp.asarray(query.x)
         whole = DelayedFilter(
-            self.system,
+            self.ssm,
             jnp.concatenate([jnp.asarray(self.x), x]),
             jnp.concatenate([jnp.asarray(self.mask), jnp.ones(x.shape[0], bool)]),
         )
-        environment, state = self.extended(whole, environment, state)
-        return whole._level(environment, state, self.sites + jnp.arange(x.shape[0]), where.dt, design, offset)
+        matrices, state = self.extended(whole, matrices, state)
+        return whole._level(matrices, state, self.sites + jnp.arange(x.shape[0]), query.dt, design, offset)
 
     def _level(
         self,
-        environment: DelayedEnvironment,
+        matrices: DelayedMatrices,
         state: DelayedFilterState,
         index: Int[Array, " k"],
         dt: Float[ArrayLike, ""],
         design: Float[Array, "k q"],
         offset: Float[Array, " k"],
-    ) -> LevelGaussian:
+    ) -> LatentGaussian:
         """At sites, a time ``dt`` after the last snapshot."""
-        age = _placed(state.age, environment.last)
-        here, there = self._rows(environment, age), self._rows(environment, age + dt)
+        age = _placed(state.age, matrices.last)
+        here, there = self._rows(matrices, age), self._rows(matrices, age + dt)
         picked = [one.T for one in there]
         asked = latent_of(picked, state.covariance.T).T[:, index]  # Cov(state, latent asked for)
         seen = latent_of([one.T for one in here], state.covariance.T).T
         cov, with_seen = latent_of(picked, asked)[index], latent_of(picked, seen)[index]
-        for j, term in enumerate(self._terms(environment.parameters)):
-            delay, space = environment.delay[j], environment.space[j][index]
+        for j, term in enumerate(self._terms(matrices.parameters)):
+            delay, space = matrices.delay[j], matrices.space[j][index]
             later = term.cov(jnp.asarray(dt) - delay[index][:, None] + delay[None, :])
             known = there[j][index] @ term.stationary
-            cov += space[:, index] * (environment.time_cov[j][index][:, index] - known @ there[j][index].T)
+            cov += space[:, index] * (matrices.time_cov[j][index][:, index] - known @ there[j][index].T)
             with_seen += space * (later - known @ here[j].T)
         between, own = asked[self.fields :], state.covariance[self.fields :, self.fields :]
         cross = jnp.block([[seen[self.fields :], own], [with_seen, between.T]])  # of (β, f) asked for with (f, β) seen
@@ -197,13 +197,13 @@ class DelayedFilter(DenseFilter):
         mean, cov = mean + cross @ state.slope, _given(jnp.block([[own, between], [between.T, cov]]), cross, state)
         q = design.shape[1]
         to_level = jnp.eye(len(mean)).at[q:, :q].set(design)
-        return LevelGaussian((to_level @ mean).at[q:].add(offset), to_level @ cov @ to_level.T).symmetric()
+        return LatentGaussian((to_level @ mean).at[q:].add(offset), to_level @ cov @ to_level.T).symmetric()
 
     def extended(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, after: Any, environment: DelayedEnvironment, state: DelayedFilterState
-    ) -> tuple[DelayedEnvironment, DelayedFilterState]:
+        self, after: Any, matrices: DelayedMatrices, state: DelayedFilterState
+    ) -> tuple[DelayedMatrices, DelayedFilterState]:
         """On the sites of another filter, of which these are the first: exact, at the local time of each term."""
-        fresh, dense = super().extended(after, environment, DenseState(state.mean, state.covariance))  # pyright: ignore[reportArgumentType]
+        fresh, dense = super().extended(after, matrices, DenseState(state.mean, state.covariance))  # pyright: ignore[reportArgumentType]
         more, old = after.sites - self.sites, self.sites
 
         def wider(rows):  # new sites had no data
@@ -216,54 +216,54 @@ class DelayedFilter(DenseFilter):
             *dense, state.age, wider(state.slope), taller(state.fall), taller(state.growth), state.pending
         )
 
-    def earliest(self, parameters: Parameters, state: DelayedFilterState, where: Where) -> Float[np.ndarray, " S"]:
+    def earliest(self, parameters: Parameters, state: DelayedFilterState, query: Query) -> Float[np.ndarray, " S"]:
         """For each of many particles, how long after the state's local time new inputs are first asked about."""
-        x, found = np.asarray(where.x), np.full(len(np.asarray(state.age)), np.inf)
-        for j, name in enumerate(self.system.model.kernel.slowness_names()):
+        x, found = np.asarray(query.x), np.full(len(np.asarray(state.age)), np.inf)
+        for j, name in enumerate(self.ssm.model.kernel.slowness_names()):
             delay = 0.0 if name is None else (np.asarray(parameters[name]) @ x.T).max(axis=1)
-            found = np.minimum(found, np.asarray(state.age)[:, j] + float(where.dt) - delay)
+            found = np.minimum(found, np.asarray(state.age)[:, j] + float(query.dt) - delay)
         return found
 
-    def _of_data(self, environment, state, observation: Observation) -> tuple[Float[Array, "N M+q"], Update]:
-        """What the data see of ``(f, β)``, and what they do to the level there."""
-        parameters, likelihood = environment.parameters, self.system.model.likelihood
+    def _of_data(self, matrices, state, observation: Observation) -> tuple[Float[Array, "N M+q"], Update]:
+        """What the data see of ``(f, β)``, and what they do to ``f`` there."""
+        parameters, likelihood = matrices.parameters, self.ssm.model.likelihood
         seen, context, line = jnp.asarray(observation.seen), observation.context, observation.line
-        at_sites = jax.nn.one_hot(jnp.asarray(observation.places.index), self.sites, dtype=float)
+        at_sites = jax.nn.one_hot(jnp.asarray(observation.operator.index), self.sites, dtype=float)
         operator = jnp.concatenate([at_sites, jnp.asarray(observation.design)], axis=1)
-        offset = self.system.offset(parameters, observation.columns)
+        offset = self.ssm.offset(parameters, observation.columns)
         if line is not None:
             slope, shift = line.slope_and_shift(likelihood, context, parameters)
             operator, offset = slope @ operator, slope @ offset + shift
-        mean, cov = self._now(environment, state)
-        level = operator @ mean + offset
+        mean, cov = self._now(matrices, state)
+        f = operator @ mean + offset
         operator = jnp.where(seen[:, None], operator, 0.0)
-        spread = operator @ cov @ operator.T
+        f_cov = operator @ cov @ operator.T
         if line is not None:
-            return operator, gaussian_update(line.variance(likelihood, context, parameters), observation, level, spread)
+            return operator, gaussian_update(line.variance(likelihood, context, parameters), observation, f, f_cov)
         if likelihood.conjugate:
-            return operator, gaussian_update(likelihood.noise(context, parameters) ** 2, observation, level, spread)
-        return operator, approximate_update(likelihood, parameters, observation, level, spread)
+            return operator, gaussian_update(likelihood.noise(context, parameters) ** 2, observation, f, f_cov)
+        return operator, approximate_update(likelihood, parameters, observation, f, f_cov)
 
-    def _now(self, environment, state) -> tuple[Float[Array, " M+q"], Float[Array, "M+q M+q"]]:
+    def _now(self, matrices, state) -> tuple[Float[Array, " M+q"], Float[Array, "M+q M+q"]]:
         """The latent at the sites at the present time, and the coefficients of the mean, before the present data."""
-        rows = self._rows(environment, _placed(state.age, environment.last))
+        rows = self._rows(matrices, _placed(state.age, matrices.last))
         weights = [one.T for one in rows]
         seen = latent_of(weights, state.covariance.T).T
         cov = latent_of(weights, seen)
-        for j, (term, a) in enumerate(zip(self._terms(environment.parameters), rows)):
-            cov += environment.space[j] * (environment.time_cov[j] - a @ term.stationary @ a.T)
+        for j, (term, a) in enumerate(zip(self._terms(matrices.parameters), rows)):
+            cov += matrices.space[j] * (matrices.time_cov[j] - a @ term.stationary @ a.T)
         between, own = seen[self.fields :], state.covariance[self.fields :, self.fields :]
         mean = jnp.concatenate([latent_of(weights, state.mean[:, None])[:, 0], state.mean[self.fields :]])
         return mean, jnp.block([[cov, between.T], [between, own]])
 
-    def _rows(self, environment: DelayedEnvironment, age: Float[Array, " J"]) -> list[Float[Array, "M p"]]:
+    def _rows(self, matrices: DelayedMatrices, age: Float[Array, " J"]) -> list[Float[Array, "M p"]]:
         """``h'A(u)`` of each term, with ``u`` from the local time of the state to that of each site."""
-        since = jnp.maximum(age[:, None] - environment.delay, 0.0)
-        return [term.rows(u) for term, u in zip(self._terms(environment.parameters), since)]
+        since = jnp.maximum(age[:, None] - matrices.delay, 0.0)
+        return [term.rows(u) for term, u in zip(self._terms(matrices.parameters), since)]
 
     def _terms(self, parameters: Parameters) -> list[_Term]:
         found = []
-        for state, own in zip(self.system.states, self.system.own(parameters)):
+        for state, own in zip(self.ssm.states, self.ssm.own(parameters)):
             time = within(own, "time")
             found.append(
                 _Term(lambda u, s=state, t=time: s.transition(t, u), state.stationary(time), state.observe(time))

@@ -18,8 +18,8 @@ from seqgp.fields.sites import round_size
 from seqgp.kernels.base import Parameters
 from seqgp.linalg.factor import inverse_root, solve_lower
 from seqgp.linalg.types import Array, ArrayLike
-from seqgp.statespace.model import System
-from seqgp.statespace.observation import LevelGaussian, Observation, Places, Where, padded
+from seqgp.statespace.model import StateSpaceModel
+from seqgp.statespace.observation import LatentGaussian, Observation, Query, SiteOperator, padded
 from seqgp.statespace.site_filter import GaussianSites
 from seqgp.statespace.transition import moved, moved_covariance
 from seqgp.statespace.update import Update, approximate_update, gaussian_update
@@ -34,7 +34,7 @@ class DenseState(NamedTuple):
     covariance: Float[Array, "n n"]
 
 
-class DenseEnvironment(NamedTuple):
+class DenseMatrices(NamedTuple):
     """What one value of the parameters decides."""
 
     parameters: Parameters
@@ -45,7 +45,7 @@ class DenseEnvironment(NamedTuple):
 class DenseFilter(eqx.Module):
     """The filter on sites ``x``; where ``mask`` is false there is only padding, independent of everything."""
 
-    system: System
+    ssm: StateSpaceModel
     x: Float[ArrayLike, "M D"]
     mask: Bool[ArrayLike, " M"]
 
@@ -62,7 +62,7 @@ class DenseFilter(eqx.Module):
     @property
     def fields(self) -> int:
         """The length of the state without coefficients of the mean."""
-        return self.system.order * self.sites
+        return self.ssm.order * self.sites
 
     def takes(self, sites: int, complete: bool) -> bool:
         """Whether it has so many sites: data may be missing."""
@@ -76,60 +76,60 @@ class DenseFilter(eqx.Module):
         """One of a few sizes."""
         return round_size(n)
 
-    def together(self, where: Where | None = None) -> bool:
+    def together(self, query: Query | None = None) -> bool:
         """Whether state and points asked about are few."""
-        return self.fields + (0 if where is None else len(where.columns)) <= SMALL
+        return self.fields + (0 if query is None else len(query.columns)) <= SMALL
 
-    def environment(self, z: Float[Array, " d"]) -> DenseEnvironment:
+    def matrices(self, z: Float[Array, " d"]) -> DenseMatrices:
         """Once for each value of the parameters."""
-        return self.environment_at(self.system.parameters(z))
+        return self.matrices_at(self.ssm.parameters(z))
 
-    def environment_at(self, parameters: Parameters) -> DenseEnvironment:
+    def matrices_at(self, parameters: Parameters) -> DenseMatrices:
         """The same from the parameters themselves."""
         x, both = jnp.asarray(self.x), jnp.asarray(self.mask)[:, None] & jnp.asarray(self.mask)[None, :]
-        space = self.system.space(parameters, self.system.distances(x, x))
-        return DenseEnvironment(parameters, tuple(jnp.where(both, k, jnp.eye(self.sites)) for k in space))
+        space = self.ssm.space(parameters, self.ssm.distances(x, x))
+        return DenseMatrices(parameters, tuple(jnp.where(both, k, jnp.eye(self.sites)) for k in space))
 
-    def start(self, environment: DenseEnvironment) -> DenseState:
+    def start(self, matrices: DenseMatrices) -> DenseState:
         """The state before any data: stationary, its coefficients standard normal times their prior sd."""
         blocks = [
             jnp.kron(stationary, space)
-            for stationary, space in zip(self.system.stationary(environment.parameters), environment.space)
+            for stationary, space in zip(self.ssm.stationary(matrices.parameters), matrices.space)
         ]
-        scales = self.system.coefficient_scales()
+        scales = self.ssm.coefficient_scales()
         covariance = jax.scipy.linalg.block_diag(*blocks, jnp.diag(scales**2))
         return DenseState(jnp.zeros(covariance.shape[0]), covariance)
 
-    def predict(self, environment: DenseEnvironment, state: DenseState, dt: Float[ArrayLike, ""]) -> DenseState:
+    def predict(self, matrices: DenseMatrices, state: DenseState, dt: Float[ArrayLike, ""]) -> DenseState:
         """The state a time ``dt`` later."""
-        transition = self.system.transition(environment.parameters, dt)
+        transition = self.ssm.transition(matrices.parameters, dt)
         mean = moved(transition.move, state.mean[:, None], self.sites)[:, 0]
-        return DenseState(mean, moved_covariance(transition, environment.space, state.covariance))
+        return DenseState(mean, moved_covariance(transition, matrices.space, state.covariance))
 
-    def absorb(
-        self, environment: DenseEnvironment, state: DenseState, observation: Observation
+    def update(
+        self, matrices: DenseMatrices, state: DenseState, observation: Observation
     ) -> tuple[DenseState, Float[Array, ""]]:
         """The state given one more snapshot, and the log density of its data given those before."""
-        cross, update, _ = self._updated(environment, state, observation)
+        cross, update, _ = self._updated(matrices, state, observation)
         return self._moved_by(state, cross, update), update.log_evidence
 
     def absorb_with_sites(
-        self, environment: DenseEnvironment, state: DenseState, observation: Observation
+        self, matrices: DenseMatrices, state: DenseState, observation: Observation
     ) -> tuple[DenseState, GaussianSites]:
         """The state given one more snapshot that is not Gaussian, and the sites of EP in the latent function itself.
 
         A site that would make the latent less certain, and one of a datum that EP fails on, keeps no precision.
         """
-        cross, update, level = self._updated(environment, state, observation)
+        cross, update, f = self._updated(matrices, state, observation)
         assert update.sites is not None
         precision, pull = update.sites
         tau = jnp.where(observation.seen & jnp.isfinite(precision), jnp.maximum(precision, 0.0), 0.0)
-        nu = jnp.where(observation.seen, pull + tau * level, 0.0)
+        nu = jnp.where(observation.seen, pull + tau * f, 0.0)
         fine = jnp.isfinite(nu)
         return self._moved_by(state, cross, update), GaussianSites(*(jnp.where(fine, part, 0.0) for part in (tau, nu)))
 
     def _moved_by(self, state: DenseState, cross: Float[Array, "n N"], update: Update) -> DenseState:
-        """The state after an update of the level at the data."""
+        """The state after an update of ``f`` at the data."""
         # LAPACK leaves the solution by columns. The barrier has it taken as its transpose by rows, whose product with
         # itself is twice as fast as the one that the compiler would choose.
         half = jax.lax.optimization_barrier(solve_lower(update.root, update.scale[:, None] * cross.T).T)
@@ -139,116 +139,112 @@ class DenseFilter(eqx.Module):
             covariance = covariance + more @ more.T
         return DenseState(mean, covariance)
 
-    def faults(self, environment: DenseEnvironment, state: DenseState, observation: Observation) -> Array | None:
+    def faults(self, matrices: DenseMatrices, state: DenseState, observation: Observation) -> Array | None:
         """What is wrong with each datum of a snapshot, as an index of :data:`seqgp.statespace.snapshot_ep.FAULTS`."""
-        return self._updated(environment, state, observation)[1].fault
+        return self._updated(matrices, state, observation)[1].fault
 
     def _updated(
-        self, environment: DenseEnvironment, state: DenseState, observation: Observation
+        self, matrices: DenseMatrices, state: DenseState, observation: Observation
     ) -> tuple[Float[Array, "n N"], Update, Float[Array, " N"]]:
-        """The covariance of the state with the level at the data, what those do to the level, and its mean before."""
-        parameters, likelihood = environment.parameters, self.system.model.likelihood
+        """The covariance of the state with ``f`` at the data, what those do to ``f``, and its mean before."""
+        parameters, likelihood = matrices.parameters, self.ssm.model.likelihood
         seen, context, line = observation.seen, observation.context, observation.line
-        places = observation.places.through(environment.basis)
-        offset = self.system.offset(parameters, observation.columns)
+        operator = observation.operator.through(matrices.basis)
+        offset = self.ssm.offset(parameters, observation.columns)
         slope = None
         if line is not None:
             slope, shift = line.slope_and_shift(likelihood, context, parameters)
             offset = slope @ offset + shift
 
         def by_data(rows):  # each row, a state, as the data see it
-            level = self._seen_by(parameters, rows, places, observation.design)
-            return level if slope is None else level @ slope.T
+            f = self._seen_by(parameters, rows, operator, observation.design)
+            return f if slope is None else f @ slope.T
 
         cross = jnp.where(seen[None, :], by_data(state.covariance), 0.0)
-        level = by_data(state.mean[None, :])[0] + offset
-        spread = self._seen_by_columns(parameters, cross, places, observation.design)
-        spread = jnp.where(seen[:, None], spread if slope is None else slope @ spread, 0.0)
+        f = by_data(state.mean[None, :])[0] + offset
+        f_cov = self._seen_by_columns(parameters, cross, operator, observation.design)
+        f_cov = jnp.where(seen[:, None], f_cov if slope is None else slope @ f_cov, 0.0)
         if line is not None:
-            update = gaussian_update(line.variance(likelihood, context, parameters), observation, level, spread)
+            update = gaussian_update(line.variance(likelihood, context, parameters), observation, f, f_cov)
         elif likelihood.conjugate:
-            update = gaussian_update(likelihood.noise(context, parameters) ** 2, observation, level, spread)
+            update = gaussian_update(likelihood.noise(context, parameters) ** 2, observation, f, f_cov)
         else:
-            update = approximate_update(likelihood, parameters, observation, level, spread)
-        return cross, update, level
+            update = approximate_update(likelihood, parameters, observation, f, f_cov)
+        return cross, update, f
 
-    def as_dense(
-        self, environment: DenseEnvironment, state: DenseState
-    ) -> tuple[DenseFilter, DenseEnvironment, DenseState]:
+    def as_dense(self, matrices: DenseMatrices, state: DenseState) -> tuple[DenseFilter, DenseMatrices, DenseState]:
         """As it is."""
-        return self, environment, state
+        return self, matrices, state
 
-    def level(self, environment: DenseEnvironment, state: DenseState, where: Where) -> LevelGaussian:
-        """Coefficients of the mean, and the level at inputs, from the last snapshot on."""
-        state = self.predict(environment, state, where.dt)
-        design = self.system.design(where.columns)
-        offset = self.system.offset(environment.parameters, where.columns)
-        if where.places is None:
-            return self.at_inputs(environment, state, where.x, design, offset)
-        return self.at_places(environment, state, where.places, design, offset)
+    def predict_f(self, matrices: DenseMatrices, state: DenseState, query: Query) -> LatentGaussian:
+        """Coefficients of the mean, and ``f`` at inputs, from the last snapshot on."""
+        state = self.predict(matrices, state, query.dt)
+        design = self.ssm.design(query.columns)
+        offset = self.ssm.offset(matrices.parameters, query.columns)
+        if query.operator is None:
+            return self.at_inputs(matrices, state, query.x, design, offset)
+        return self.at_data(matrices, state, query.operator, design, offset)
 
-    def draw_levels(self, environment: DenseEnvironment, state: DenseState, where: Where, real, white) -> Array:
+    def draw_f(self, matrices: DenseMatrices, state: DenseState, query: Query, real, white) -> Array:
         """Draws of both, from standard normal numbers; where they are not ``real`` but padding, any numbers."""
-        return self.level(environment, state, where).draws(real, white)
+        return self.predict_f(matrices, state, query).draws(real, white)
 
-    def normals(self, where: Where) -> int:
+    def normals(self, query: Query) -> int:
         """One for each point that is asked about."""
-        return len(where.columns)
+        return len(query.columns)
 
-    def draw_levels_given(
-        self, environment: DenseEnvironment, state: DenseState, where: Where, coefficients, white
-    ) -> Array:
-        """Draws of the level, given the coefficients of the mean."""
-        return self.level(environment, state, where).draws_given(coefficients, white)
+    def draw_f_given(self, matrices: DenseMatrices, state: DenseState, query: Query, coefficients, white) -> Array:
+        """Draws of ``f``, given the coefficients of the mean."""
+        return self.predict_f(matrices, state, query).draws_given(coefficients, white)
 
-    def at_places(
+    def at_data(
         self,
-        environment: DenseEnvironment,
+        matrices: DenseMatrices,
         state: DenseState,
-        places: Places,
+        operator: SiteOperator,
         design: Float[ArrayLike, "N q"],
         offset: Float[ArrayLike, " N"],
-    ) -> LevelGaussian:
-        """Coefficients of the mean, and the level at places among the sites."""
-        h, places = self.system.observe(environment.parameters), places.through(environment.basis)
-        rows = self._with_level(h, state.covariance, places, design)
-        covariance = self._with_level(h, rows.T, places, design)
-        mean = self._with_level(h, state.mean[None, :], places, design)[0]
-        return LevelGaussian(mean.at[design.shape[1] :].add(offset), covariance).symmetric()
+    ) -> LatentGaussian:
+        """Coefficients of the mean, and ``f`` at places among the sites."""
+        h, operator = self.ssm.observe(matrices.parameters), operator.through(matrices.basis)
+        rows = self._with_f(h, state.covariance, operator, design)
+        covariance = self._with_f(h, rows.T, operator, design)
+        mean = self._with_f(h, state.mean[None, :], operator, design)[0]
+        return LatentGaussian(mean.at[design.shape[1] :].add(offset), covariance).symmetric()
 
-    def _seen_by(self, parameters: Parameters, rows, places: Places, design) -> Float[Array, "k N"]:
+    def _seen_by(self, parameters: Parameters, rows, operator: SiteOperator, design) -> Float[Array, "k N"]:
         """Each row, a state, as the data see it: ``h's`` at their places, and their columns of the mean."""
-        h = self.system.observe(parameters)
-        return places.of(self._latent(h, rows)) + rows[:, self.fields :] @ design.T
+        h = self.ssm.observe(parameters)
+        return operator.of(self._latent(h, rows)) + rows[:, self.fields :] @ design.T
 
-    def _seen_by_columns(self, parameters: Parameters, columns, places: Places, design) -> Float[Array, "N k"]:
+    def _seen_by_columns(self, parameters: Parameters, columns, operator: SiteOperator, design) -> Float[Array, "N k"]:
         """The same of each column, a state: rows lie together in memory, so that nothing is transposed."""
-        h, m = self.system.observe(parameters), self.sites
-        latent = _weighted(h, [columns[a * m : (a + 1) * m] for a in range(self.system.order)])
-        return places.of_rows(latent) + design @ columns[self.fields :]
+        h, m = self.ssm.observe(parameters), self.sites
+        latent = _weighted(h, [columns[a * m : (a + 1) * m] for a in range(self.ssm.order)])
+        return operator.of_rows(latent) + design @ columns[self.fields :]
 
     def _latent(self, h: Float[Array, " p"], rows: Float[Array, "k n"]) -> Float[Array, "k M"]:
         """``h's`` at the sites."""
         m = self.sites
-        return _weighted(h, [rows[:, a * m : (a + 1) * m] for a in range(self.system.order)])
+        return _weighted(h, [rows[:, a * m : (a + 1) * m] for a in range(self.ssm.order)])
 
-    def _with_level(self, h, rows, places: Places, design) -> Float[Array, "k q+N"]:
+    def _with_f(self, h, rows, operator: SiteOperator, design) -> Float[Array, "k q+N"]:
         coefficients = rows[:, self.fields :]
-        return jnp.concatenate([coefficients, places.of(self._latent(h, rows)) + coefficients @ design.T], axis=1)
+        return jnp.concatenate([coefficients, operator.of(self._latent(h, rows)) + coefficients @ design.T], axis=1)
 
-    def moved_rows(self, environment: DenseEnvironment, rows: Float[Array, "n k"], dt: Float[ArrayLike, ""]) -> Array:
+    def moved_rows(self, matrices: DenseMatrices, rows: Float[Array, "n k"], dt: Float[ArrayLike, ""]) -> Array:
         """Each column, a state, as it moves in a time ``dt`` without noise."""
-        return moved(self.system.transition(environment.parameters, dt).move, rows, self.sites)
+        return moved(self.ssm.transition(matrices.parameters, dt).move, rows, self.sites)
 
-    def shown(self, environment: DenseEnvironment, states: Float[Array, "k n"]) -> Float[Array, "k M+q"]:
+    def shown(self, matrices: DenseMatrices, states: Float[Array, "k n"]) -> Float[Array, "k M+q"]:
         """The latent at the points that data see (sites, or knots), and the coefficients of the mean."""
-        latent = self._latent(self.system.observe(environment.parameters), states)
-        at_points = latent if environment.basis is None else latent @ environment.basis.T
+        latent = self._latent(self.ssm.observe(matrices.parameters), states)
+        at_points = latent if matrices.basis is None else latent @ matrices.basis.T
         return jnp.concatenate([at_points, states[:, self.fields :]], axis=1)
 
     def extended(
-        self, after: DenseFilter, environment: DenseEnvironment, state: DenseState
-    ) -> tuple[DenseEnvironment, DenseState]:
+        self, after: DenseFilter, matrices: DenseMatrices, state: DenseState
+    ) -> tuple[DenseMatrices, DenseState]:
         """The state on the sites of another filter, of which these are the first, for any kernel.
 
         Given the field at the old sites, that at new ones is ``C s`` with ``C = K(new, old) K(old)⁻¹``, and an
@@ -256,14 +252,14 @@ class DenseFilter(eqx.Module):
         eigenvalues ``< δ λ_max`` (:data:`seqgp.linalg.factor.SINGULAR`), take no part: variances stay exact, and a
         covariance ``k(new, old)`` changes by at most ``√(δ λ_max k(new, new))``, that is ``√(δ M)`` of the variance.
         """
-        parameters, old, new = environment.parameters, self.sites, after.sites
+        parameters, old, new = matrices.parameters, self.sites, after.sites
         known = jnp.pad(jnp.asarray(self.mask), (0, new - old))
         joined = jnp.asarray(after.mask) & ~known
-        fresh = after.environment_at(parameters)
+        fresh = after.matrices_at(parameters)
         maps, parts, start, blocks = [], [], 0, []
-        for term, (space, stationary) in enumerate(zip(fresh.space, self.system.stationary(parameters))):
+        for term, (space, stationary) in enumerate(zip(fresh.space, self.ssm.stationary(parameters))):
             cross = jnp.where(joined[:, None] & jnp.asarray(self.mask)[None, :], space[:, :old], 0.0)
-            whiten = inverse_root(environment.space[term])
+            whiten = inverse_root(matrices.space[term])
             half = whiten @ cross.T
             weights = half.T @ whiten
             maps.append(jnp.where(known[:, None], jnp.eye(new, old), weights))
@@ -275,7 +271,7 @@ class DenseFilter(eqx.Module):
             start += order
 
         def moved(rows):  # (n, k): the sites of each field, term by term
-            fields = rows[: self.fields].reshape(self.system.order, old, -1)
+            fields = rows[: self.fields].reshape(self.ssm.order, old, -1)
             pieces = [jnp.einsum("ij,ajk->aik", m, fields[s : s + o]) for m, (s, o) in zip(maps, blocks)]
             return jnp.concatenate([jnp.concatenate(pieces).reshape(after.fields, -1), rows[self.fields :]])
 
@@ -286,21 +282,21 @@ class DenseFilter(eqx.Module):
 
     def at_inputs(
         self,
-        environment: DenseEnvironment,
+        matrices: DenseMatrices,
         state: DenseState,
         x: Float[ArrayLike, "N D"],
         design: Float[ArrayLike, "N q"],
         offset: Float[ArrayLike, " N"],
-    ) -> LevelGaussian:
-        """Coefficients of the mean, and the level anywhere in space: the state at the sites is sufficient for it."""
+    ) -> LatentGaussian:
+        """Coefficients of the mean, and ``f`` anywhere in space: the state at the sites is sufficient for it."""
         whole = DenseFilter(
-            self.system,
+            self.ssm,
             jnp.concatenate([jnp.asarray(self.x), x]),
             jnp.concatenate([jnp.asarray(self.mask), jnp.ones(x.shape[0], bool)]),
         )
-        fresh, extended = self.extended(whole, environment, state)
+        fresh, extended = self.extended(whole, matrices, state)
         index = self.sites + jnp.arange(x.shape[0])
-        return whole.at_places(fresh, extended, Places(index=index), design, offset)
+        return whole.at_data(fresh, extended, SiteOperator(index=index), design, offset)
 
 
 def _weighted(weights: Float[Array, " p"], parts: list[Array]) -> Array:

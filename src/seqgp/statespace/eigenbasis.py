@@ -19,9 +19,9 @@ from jaxtyping import Float
 from seqgp.kernels.base import Parameters, within
 from seqgp.linalg.factor import cholesky, eigenvectors, solve_lower
 from seqgp.linalg.types import Array, ArrayLike
-from seqgp.statespace.dense import DenseEnvironment, DenseFilter, DenseState
-from seqgp.statespace.model import System
-from seqgp.statespace.observation import LevelGaussian, Observation, Places, Where
+from seqgp.statespace.dense import DenseFilter, DenseMatrices, DenseState
+from seqgp.statespace.model import StateSpaceModel
+from seqgp.statespace.observation import LatentGaussian, Observation, Query, SiteOperator
 
 
 class RotatedState(NamedTuple):
@@ -34,7 +34,7 @@ class RotatedState(NamedTuple):
     information: Float[Array, " q"]
 
 
-class RotatedEnvironment(NamedTuple):
+class RotatedMatrices(NamedTuple):
     """What one value of the parameters decides."""
 
     parameters: Parameters
@@ -45,7 +45,7 @@ class RotatedEnvironment(NamedTuple):
 class RotatedFilter(eqx.Module):
     """The filter on sites ``x``, in the order of a product grid where ``axes`` are given."""
 
-    system: System
+    ssm: StateSpaceModel
     x: Float[ArrayLike, "M D"]
     axes: tuple[Float[ArrayLike, " m"], ...] | None
 
@@ -65,9 +65,9 @@ class RotatedFilter(eqx.Module):
 
     def sized(self, observation: Observation) -> Observation:
         """In the order of the sites."""
-        order = np.argsort(np.asarray(observation.places.index))
+        order = np.argsort(np.asarray(observation.operator.index))
         return observation._replace(
-            places=Places(index=np.arange(len(order))),
+            operator=SiteOperator(index=np.arange(len(order))),
             y=observation.y[order],
             design=observation.design[order],
             columns=observation.columns[order],
@@ -77,55 +77,55 @@ class RotatedFilter(eqx.Module):
         """As many as there are: complete data have one size."""
         return n
 
-    def together(self, where: Where | None = None) -> bool:
+    def together(self, query: Query | None = None) -> bool:
         """Always at the sites; elsewhere covariances are written out."""
-        return where is None or where.at_sites or self._dense.together(where)
+        return query is None or query.at_sites or self._dense.together(query)
 
     @property
     def _dense(self) -> DenseFilter:
-        return DenseFilter(self.system, self.x, np.ones(self.sites, bool))
+        return DenseFilter(self.ssm, self.x, np.ones(self.sites, bool))
 
-    def environment(self, z: Float[Array, " d"]) -> RotatedEnvironment:
+    def matrices(self, z: Float[Array, " d"]) -> RotatedMatrices:
         """Once for each value of the parameters: eigenvectors of the space kernel."""
-        parameters = self.system.parameters(z)
+        parameters = self.ssm.parameters(z)
         pairs = [eigenvectors(matrix) for matrix in self._factors(parameters)]
         values = functools.reduce(jnp.kron, [jnp.maximum(value, 0.0) for value, _ in pairs])
-        return RotatedEnvironment(parameters, tuple(vectors for _, vectors in pairs), parameters["scale"] ** 2 * values)
+        return RotatedMatrices(parameters, tuple(vectors for _, vectors in pairs), parameters["scale"] ** 2 * values)
 
-    def start(self, environment: RotatedEnvironment) -> RotatedState:
+    def start(self, matrices: RotatedMatrices) -> RotatedState:
         """The state before any data."""
-        (stationary,) = self.system.stationary(environment.parameters)
-        p, q, m = self.system.order, len(self.system.in_state), self.sites
+        (stationary,) = self.ssm.stationary(matrices.parameters)
+        p, q, m = self.ssm.order, len(self.ssm.in_state), self.sites
         return RotatedState(
             jnp.zeros((p, m)),
-            stationary[:, :, None] * environment.values[None, None, :],
+            stationary[:, :, None] * matrices.values[None, None, :],
             jnp.zeros((q, p, m)),
             jnp.zeros((q, q)),
             jnp.zeros(q),
         )
 
-    def predict(self, environment: RotatedEnvironment, state: RotatedState, dt: Float[ArrayLike, ""]) -> RotatedState:
+    def predict(self, matrices: RotatedMatrices, state: RotatedState, dt: Float[ArrayLike, ""]) -> RotatedState:
         """The state a time ``dt`` later."""
-        transition = self.system.transition(environment.parameters, dt)
+        transition = self.ssm.transition(matrices.parameters, dt)
         move, (noise,) = transition.move, transition.noise
         return state._replace(
             mean=move @ state.mean,
             covariance=jnp.einsum("ab,bcm,dc->adm", move, state.covariance, move)
-            + noise[:, :, None] * environment.values[None, None, :],
+            + noise[:, :, None] * matrices.values[None, None, :],
             response=jnp.einsum("ab,qbm->qam", move, state.response),
         )
 
-    def absorb(
-        self, environment: RotatedEnvironment, state: RotatedState, observation: Observation
+    def update(
+        self, matrices: RotatedMatrices, state: RotatedState, observation: Observation
     ) -> tuple[RotatedState, Float[Array, ""]]:
         """The state given one more complete snapshot, and the log density of its data given those before."""
-        parameters = environment.parameters
-        h = self.system.observe(parameters)
-        offset = self.system.offset(parameters, observation.columns)
-        data = self.rotate(environment, observation.y - offset)
-        columns = self.rotate(environment, observation.design).T  # (q, M)
+        parameters = matrices.parameters
+        h = self.ssm.observe(parameters)
+        offset = self.ssm.offset(parameters, observation.columns)
+        data = self.rotate(matrices, observation.y - offset)
+        columns = self.rotate(matrices, observation.design).T  # (q, M)
         covariance = jnp.einsum("abm,b->am", state.covariance, h)
-        variance = h @ covariance + self.system.model.likelihood.noise(observation.context, parameters) ** 2
+        variance = h @ covariance + self.ssm.model.likelihood.noise(observation.context, parameters) ** 2
         gain = covariance / variance[None, :]
         surprise = data - h @ state.mean
         unexplained = columns - jnp.einsum("a,qam->qm", h, state.response)
@@ -139,100 +139,96 @@ class RotatedFilter(eqx.Module):
         alone = -0.5 * jnp.sum(surprise**2 / variance + jnp.log(2 * jnp.pi * variance))
         return after, alone + self._explained(after) - self._explained(state)
 
-    def rotate(self, environment: RotatedEnvironment, values: Float[ArrayLike, " M *k"]) -> Float[Array, " M *k"]:
+    def rotate(self, matrices: RotatedMatrices, values: Float[ArrayLike, " M *k"]) -> Float[Array, " M *k"]:
         """``U' values``."""
-        return self._along_axes([vectors.T for vectors in environment.vectors], values)
+        return self._along_axes([vectors.T for vectors in matrices.vectors], values)
 
-    def rotate_back(self, environment: RotatedEnvironment, values: Float[Array, " M *k"]) -> Float[Array, " M *k"]:
+    def rotate_back(self, matrices: RotatedMatrices, values: Float[Array, " M *k"]) -> Float[Array, " M *k"]:
         """``U values``."""
-        return self._along_axes(environment.vectors, values)
+        return self._along_axes(matrices.vectors, values)
 
     def coefficients(self, state: RotatedState) -> tuple[Float[Array, " q"], Float[Array, "q q"]]:
         """Mean of the coefficients of the mean (less their prior mean), and the Cholesky factor of their precision."""
-        root = cholesky(state.precision + jnp.diag(self.system.coefficient_scales() ** -2.0))
+        root = cholesky(state.precision + jnp.diag(self.ssm.coefficient_scales() ** -2.0))
         return solve_lower(root, solve_lower(root, state.information), transpose=True), root
 
     def draw(
-        self, environment: RotatedEnvironment, state: RotatedState, white: Float[Array, " q+M"]
+        self, matrices: RotatedMatrices, state: RotatedState, white: Float[Array, " q+M"]
     ) -> tuple[Float[Array, " q"], Float[Array, " M"]]:
         """Coefficients, and the latent without mean at the sites, from standard normal numbers."""
-        q = len(self.system.in_state)
+        q = len(self.ssm.in_state)
         coefficients = jnp.zeros(q)
         if q:
             mean, root = self.coefficients(state)
             coefficients = mean + solve_lower(root, white[:q], transpose=True)
-        return coefficients, self.draw_given(environment, state, coefficients, white[q:])
+        return coefficients, self.draw_given(matrices, state, coefficients, white[q:])
 
     def draw_given(
         self,
-        environment: RotatedEnvironment,
+        matrices: RotatedMatrices,
         state: RotatedState,
         coefficients: Float[Array, " q"],
         white: Float[Array, " M"],
     ) -> Float[Array, " M"]:
         """The latent without mean at the sites, given the coefficients of the mean."""
-        h = self.system.observe(environment.parameters)
+        h = self.ssm.observe(matrices.parameters)
         centre = h @ (state.mean - jnp.einsum("q,qpm->pm", coefficients, state.response))
         sd = jnp.sqrt(jnp.maximum(jnp.einsum("a,abm,b->m", h, state.covariance, h), 0.0))
-        return self.rotate_back(environment, centre + sd * white)
+        return self.rotate_back(matrices, centre + sd * white)
 
-    def level(self, environment: RotatedEnvironment, state: RotatedState, where: Where) -> LevelGaussian:
-        """Coefficients of the mean, and the level at inputs, from the last snapshot on."""
-        dense, dense_environment, dense_state = self.as_dense(environment, state)
-        return dense.level(dense_environment, dense_state, where)
+    def predict_f(self, matrices: RotatedMatrices, state: RotatedState, query: Query) -> LatentGaussian:
+        """Coefficients of the mean, and ``f`` at inputs, from the last snapshot on."""
+        dense, dense_matrices, dense_state = self.as_dense(matrices, state)
+        return dense.predict_f(dense_matrices, dense_state, query)
 
-    def draw_levels(self, environment: RotatedEnvironment, state: RotatedState, where: Where, real, white) -> Array:
+    def draw_f(self, matrices: RotatedMatrices, state: RotatedState, query: Query, real, white) -> Array:
         """Draws of coefficients and level at the last snapshot's inputs, which are all sites, mode by mode."""
-        design = self.system.design(where.columns)
-        offset = self.system.offset(environment.parameters, where.columns)
-        index = where.places.index  # type: ignore[union-attr]
+        design = self.ssm.design(query.columns)
+        offset = self.ssm.offset(matrices.parameters, query.columns)
+        index = query.operator.index  # type: ignore[union-attr]
 
         def draw(white):
-            coefficients, latent = self.draw(environment, state, white)
+            coefficients, latent = self.draw(matrices, state, white)
             return jnp.concatenate([coefficients, latent[index] + design @ coefficients + offset])
 
         return jax.vmap(draw)(white)
 
-    def normals(self, where: Where) -> int:
+    def normals(self, query: Query) -> int:
         """One for each mode where sites are asked about, however few of them: every mode is seen at every site."""
-        return self.sites if where.at_sites else len(where.columns)
+        return self.sites if query.at_sites else len(query.columns)
 
-    def draw_levels_given(
-        self, environment: RotatedEnvironment, state: RotatedState, where: Where, coefficients, white
-    ) -> Array:
-        """Draws of the level, given the coefficients of the mean: mode by mode, then at some of the sites."""
-        if not where.at_sites:
-            return self.level(environment, state, where).draws_given(coefficients, white)
-        state = self.predict(environment, state, where.dt)
-        design = self.system.design(where.columns)
-        offset = self.system.offset(environment.parameters, where.columns)
-        index = where.places.index  # type: ignore[union-attr]
+    def draw_f_given(self, matrices: RotatedMatrices, state: RotatedState, query: Query, coefficients, white) -> Array:
+        """Draws of ``f``, given the coefficients of the mean: mode by mode, then at some of the sites."""
+        if not query.at_sites:
+            return self.predict_f(matrices, state, query).draws_given(coefficients, white)
+        state = self.predict(matrices, state, query.dt)
+        design = self.ssm.design(query.columns)
+        offset = self.ssm.offset(matrices.parameters, query.columns)
+        index = query.operator.index  # type: ignore[union-attr]
 
         def draw(known, white):
-            return self.draw_given(environment, state, known, white)[index] + design @ known + offset
+            return self.draw_given(matrices, state, known, white)[index] + design @ known + offset
 
         return jax.vmap(draw)(coefficients, white)
 
-    def as_dense(
-        self, environment: RotatedEnvironment, state: RotatedState
-    ) -> tuple[DenseFilter, DenseEnvironment, DenseState]:
+    def as_dense(self, matrices: RotatedMatrices, state: RotatedState) -> tuple[DenseFilter, DenseMatrices, DenseState]:
         """The same with the covariance of the state written out."""
         dense = self._dense
-        return dense, *self.to_dense(dense, environment, state)
+        return dense, *self.to_dense(dense, matrices, state)
 
     def to_dense(
-        self, dense: DenseFilter, environment: RotatedEnvironment, state: RotatedState
-    ) -> tuple[DenseEnvironment, DenseState]:
+        self, dense: DenseFilter, matrices: RotatedMatrices, state: RotatedState
+    ) -> tuple[DenseMatrices, DenseState]:
         """The same as a state of the dense filter on the same sites (and, after them, others that are only padding)."""
-        p, q, m, whole = self.system.order, len(self.system.in_state), self.sites, dense.sites
+        p, q, m, whole = self.ssm.order, len(self.ssm.in_state), self.sites, dense.sites
 
         def back(rows):  # (..., M) in rotated coordinates to sites, padded
-            flat = self.rotate_back(environment, rows.reshape(-1, m).T).T
+            flat = self.rotate_back(matrices, rows.reshape(-1, m).T).T
             return jnp.pad(flat, ((0, 0), (0, whole - m))).reshape(*rows.shape[:-1], whole)
 
         vectors = back(jnp.eye(m))  # (M modes, whole)
         covariance = jnp.einsum("im,abm,jm->aibj", vectors.T, state.covariance, vectors.T)
-        (stationary,) = self.system.stationary(environment.parameters)
+        (stationary,) = self.ssm.stationary(matrices.parameters)
         padding = jnp.diag(jnp.where(jnp.arange(whole) < m, 0.0, 1.0))
         covariance = covariance + stationary[:, None, :, None] * padding[None, :, None, :]
         covariance = covariance.reshape(p * whole, p * whole)
@@ -245,20 +241,20 @@ class RotatedFilter(eqx.Module):
             mean = jnp.concatenate([mean - centre @ response, centre])
             cross = -spread @ response
             covariance = jnp.block([[covariance - response.T @ cross, cross.T], [cross, spread]])
-        return dense.environment_at(environment.parameters), DenseState(mean, covariance)
+        return dense.matrices_at(matrices.parameters), DenseState(mean, covariance)
 
     def _explained(self, state: RotatedState) -> Float[Array, ""]:
         """What integrating the coefficients out adds to the log evidence."""
-        if not len(self.system.in_state):
+        if not len(self.ssm.in_state):
             return jnp.zeros(())
         _, root = self.coefficients(state)
         white = solve_lower(root, state.information)
-        scales = self.system.coefficient_scales()
+        scales = self.ssm.coefficient_scales()
         return 0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(root))) - jnp.sum(jnp.log(scales))
 
     def _factors(self, parameters: Parameters) -> list[Float[Array, "m m"]]:
         """``K_space``, or its factor along each axis of a product grid."""
-        space, own = self.system.model.kernel.terms()[0][1].space, within(parameters, "space")
+        space, own = self.ssm.model.kernel.terms()[0][1].space, within(parameters, "space")
         if self.axes is None:
             x = jnp.asarray(self.x)
             return [space.covariance(space.prepare(x, x), own)]

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Float, Int
 
 from seqgp.linalg.types import Array
-from seqgp.statespace.dense import DenseEnvironment, DenseFilter, DenseState
+from seqgp.statespace.dense import DenseFilter, DenseMatrices, DenseState
 from seqgp.statespace.ep import LogProb, ObservedHistory, ep
 from seqgp.statespace.gauss_markov import ObservationOperator, gauss_markov
 from seqgp.statespace.observation import Observation
@@ -31,30 +31,30 @@ class LastStates(NamedTuple):
 
 
 def observed_history(
-    filter: DenseFilter, environment: DenseEnvironment, observations: Observation, length: Int[Array, ""]
+    filter: DenseFilter, matrices: DenseMatrices, observations: Observation, length: Int[Array, ""]
 ) -> tuple[ObservedHistory, LogProb]:
     """Prior, operator and data of all times (stacked observations), and the log likelihood of the data of one time."""
-    system, parameters = filter.system, environment.parameters
-    steps = jax.vmap(lambda dt: system.transition(parameters, dt))(observations.dt)
-    prior = gauss_markov(filter.start(environment).covariance, steps.move, steps.noise, environment.space)
+    ssm, parameters = filter.ssm, matrices.parameters
+    steps = jax.vmap(lambda dt: ssm.transition(parameters, dt))(observations.dt)
+    prior = gauss_markov(filter.start(matrices).covariance, steps.move, steps.noise, matrices.space)
     times = jnp.arange(prior.floor.shape[0])
     prior = prior._replace(floor=jnp.where(times < length - 1, prior.floor, 0.0))
-    h = system.observe(parameters)
-    index, weights = observations.places
-    if weights is not None and environment.basis is not None:
-        weights = weights @ environment.basis
+    h = ssm.observe(parameters)
+    index, weights = observations.operator
+    if weights is not None and matrices.basis is not None:
+        weights = weights @ matrices.basis
     operator = ObservationOperator(
         jnp.broadcast_to(h, (len(times), len(h))),
         index,
         weights,
         observations.design,
-        jax.vmap(lambda columns: system.offset(parameters, columns))(observations.columns),
+        jax.vmap(lambda columns: ssm.offset(parameters, columns))(observations.columns),
         observations.seen,
     )
 
     def log_prob(f, data):
         y, context = data
-        return jnp.asarray(system.model.likelihood.distribution(f, context, parameters).log_prob(y))
+        return jnp.asarray(ssm.model.likelihood.distribution(f, context, parameters).log_prob(y))
 
     return ObservedHistory(prior, operator, (observations.y, observations.context)), log_prob
 
@@ -63,18 +63,18 @@ def shared_sites(
     filter: DenseFilter, z: Float[Array, " d"], observations: Observation, length: Int[Array, ""]
 ) -> GaussianSites:
     """Sites of EP over the history at one ``z``, from those that a filter finds snapshot by snapshot."""
-    environment = filter.environment(z)
+    matrices = filter.matrices(z)
 
     def forward(state, observation):
-        return filter.absorb_with_sites(environment, filter.predict(environment, state, observation.dt), observation)
+        return filter.absorb_with_sites(matrices, filter.predict(matrices, state, observation.dt), observation)
 
-    _, sites = jax.lax.scan(forward, filter.start(environment), observations)
-    history, log_prob = observed_history(filter, environment, observations, length)
+    _, sites = jax.lax.scan(forward, filter.start(matrices), observations)
+    history, log_prob = observed_history(filter, matrices, observations, length)
     found, _ = ep(
         history,
         log_prob,
         sites,
-        bell_shaped=filter.system.model.likelihood.bell_shaped,
+        bell_shaped=filter.ssm.model.likelihood.bell_shaped,
         iterations=SHARED_ITERATIONS,
         tolerance=SHARED_TOLERANCE,
     )

@@ -1,9 +1,9 @@
 """Likelihoods that see all of the latent, a solver of a differential equation say, as Gaussian data of it.
 
-Near the posterior the mean of the data is nearly linear in the level ``u``: ``mean(u) ≈ A u + b``, up to a residual.
+Near the posterior the mean of the data is nearly linear in ``f`` ``u``: ``mean(u) ≈ A u + b``, up to a residual.
 So the data are data of ``A u`` with their own variance and that of the residual, and a filter takes them as such
 without calling the solver again. The slope is the mean of the Jacobian over the posterior, which for a Gaussian is the
-regression of the data's mean on the level (Stein's lemma); slope and posterior are found by turns (García-Fernández et
+regression of the data's mean on ``f`` (Stein's lemma); slope and posterior are found by turns (García-Fernández et
 al. 2015).
 """
 
@@ -25,7 +25,7 @@ from seqgp.likelihoods.base import Likelihood
 from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.model import Model
 from seqgp.runtime.engine import cached_by_shape
-from seqgp.statespace.newton import climb
+from seqgp.statespace.newton import damped_newton
 
 ROUNDS = 3  # of slope and posterior by turns
 ROUNDING = 1e-10  # of the mean variance, on the diagonal of a covariance that is drawn from
@@ -35,7 +35,7 @@ GAIN = 1e-3  # in log density, below which the search for the mode ends
 class Linearisation(NamedTuple):
     """The mean of the data as ``A u + b``, found near one value of the parameters."""
 
-    at: Float[Array, " N"]  # the level at which variances are taken
+    at: Float[Array, " N"]  # ``f`` at which variances are taken
     slope: Float[Array, "D N"]  # A
     intercept: Float[Array, " D"]  # b
     residual: Float[Array, " D"]  # variance that the line leaves over
@@ -63,12 +63,12 @@ class Linearisation(NamedTuple):
         seen: Bool[Array, " D"],
         context: Any,
         parameters: Parameters,
-        level: Float[Array, " N"],
+        f: Float[Array, " N"],
     ) -> Float[Array, ""]:
         """Of the data, as this takes them to be."""
         variance = self.variance(likelihood, context, parameters)
         slope, shift = self.slope_and_shift(likelihood, context, parameters)
-        apart = y - shift - slope @ level
+        apart = y - shift - slope @ f
         return jnp.sum(jnp.where(seen, -0.5 * (apart**2 / variance + jnp.log(2 * jnp.pi * variance)), 0.0))
 
 
@@ -100,22 +100,22 @@ def _joint_after_differentiating(model: Model, x: np.ndarray, context: Any) -> b
     parameters = model.parameters(jnp.asarray(model.prior_of_z()[0]))
     joint = False
 
-    def probe(level):
+    def probe(f):
         nonlocal joint
-        distribution = model.likelihood.distribution(level, context, parameters)
+        distribution = model.likelihood.distribution(f, context, parameters)
         joint = bool(distribution.event_shape)
         return jnp.ravel(jnp.asarray(distribution.mean)), jnp.ravel(jnp.asarray(distribution.variance))
 
-    level = jax.ShapeDtypeStruct((len(x),), float)
-    jax.eval_shape(lambda u: jax.jacfwd(lambda v: probe(v)[0])(u), level)
-    jax.eval_shape(lambda u: jax.vjp(lambda v: probe(v)[0], u)[0], level)
-    jax.eval_shape(probe, level)
+    f = jax.ShapeDtypeStruct((len(x),), float)
+    jax.eval_shape(lambda u: jax.jacfwd(lambda v: probe(v)[0])(u), f)
+    jax.eval_shape(lambda u: jax.vjp(lambda v: probe(v)[0], u)[0], f)
+    jax.eval_shape(probe, f)
     return joint
 
 
-def log_likelihood(likelihood: Likelihood, data: SolverData, parameters: Parameters, level) -> Float[Array, ""]:
+def log_likelihood(likelihood: Likelihood, data: SolverData, parameters: Parameters, f) -> Float[Array, ""]:
     """The log density of the data that are there."""
-    distribution = likelihood.distribution(level, data.context, parameters)
+    distribution = likelihood.distribution(f, data.context, parameters)
     each = jnp.ravel(distribution.log_prob(data.y.reshape(distribution.batch_shape)))
     return jnp.sum(jnp.where(data.seen, each, 0.0))
 
@@ -124,29 +124,29 @@ def linearise(
     likelihood: Likelihood,
     data: SolverData,
     parameters: Parameters,
-    level: Float[Array, " N"],
-    spread: Float[Array, "N N"],
+    f: Float[Array, " N"],
+    f_cov: Float[Array, "N N"],
     white: Float[Array, "K N"],
 ) -> Linearisation:
-    """The data as Gaussian data of the level, near its posterior.
+    """The data as Gaussian data of ``f``, near its posterior.
 
     Args:
         likelihood: the likelihood.
         data: of the snapshot.
         parameters: at which the posterior is taken.
-        level: the predicted mean ``m`` of the level.
+        level: the predicted mean ``m`` of ``f``.
         spread: the predicted covariance ``V``.
         white: standard normal numbers; each is used with its negative.
     """
     mean, size = _mean(likelihood, data.context, parameters), data.y.shape[0]
-    jacobian = _jacobian(mean, size, level.shape[0])
-    mode = _mode(likelihood, data, parameters, mean, jacobian, level, spread)
+    jacobian = _jacobian(mean, size, f.shape[0])
+    mode = _mode(likelihood, data, parameters, mean, jacobian, f, f_cov)
     slope = jacobian(mode)
     first = Linearisation(mode, slope, mean(mode) - slope @ mode, jnp.zeros(size), None)
     follows = _follows_parameters(likelihood, data.context, parameters, mode)
 
     def refine(_, line: Linearisation) -> Linearisation:
-        centre, root = _posterior(likelihood, data, parameters, line, level, spread)
+        centre, root = _posterior(likelihood, data, parameters, line, f, f_cov)
         draws = centre[None, :] + jnp.concatenate([white, -white]) @ root.T
         means, slopes = jax.vmap(mean)(draws), jax.vmap(jacobian)(draws)
         slope = jnp.mean(slopes, axis=0)
@@ -161,26 +161,26 @@ def linearise(
 
 
 def _mean(likelihood: Likelihood, context: Any, parameters: Parameters) -> Callable[[Array], Float[Array, " D"]]:
-    return lambda level: jnp.ravel(jnp.asarray(likelihood.distribution(level, context, parameters).mean))
+    return lambda f: jnp.ravel(jnp.asarray(likelihood.distribution(f, context, parameters).mean))
 
 
 def _jacobian(mean: Callable[[Array], Array], data: int, size: int) -> Callable[[Array], Float[Array, "D N"]]:
     return jax.jacrev(mean) if data < size else jax.jacfwd(mean)
 
 
-def _variance(likelihood: Likelihood, context: Any, parameters: Parameters, level, size: int) -> Float[Array, " D"]:
-    distribution = likelihood.distribution(level, context, parameters)
+def _variance(likelihood: Likelihood, context: Any, parameters: Parameters, f, size: int) -> Float[Array, " D"]:
+    distribution = likelihood.distribution(f, context, parameters)
     return jnp.broadcast_to(jnp.ravel(jnp.asarray(distribution.variance)), (size,))
 
 
-def _follows_parameters(likelihood: Likelihood, context: Any, parameters: Parameters, level) -> bool:
+def _follows_parameters(likelihood: Likelihood, context: Any, parameters: Parameters, f) -> bool:
     """Whether the mean of the data depends on parameters of the likelihood that are inferred, as its trace says."""
     inferred = {
         name: jnp.asarray(parameters[name])
         for name, slot in likelihood.priors.items()
         if any(isinstance(entry, Prior) for entry in (slot if isinstance(slot, tuple) else (slot,)))
     }
-    jaxpr = jax.make_jaxpr(lambda own: _mean(likelihood, context, {**parameters, **own})(level))(inferred).jaxpr
+    jaxpr = jax.make_jaxpr(lambda own: _mean(likelihood, context, {**parameters, **own})(f))(inferred).jaxpr
     reached = set(jaxpr.invars)
 
     def reaches(variables) -> bool:
@@ -192,35 +192,35 @@ def _follows_parameters(likelihood: Likelihood, context: Any, parameters: Parame
     return reaches(jaxpr.outvars)
 
 
-def _mode(likelihood: Likelihood, data: SolverData, parameters: Parameters, mean, jacobian, level, spread):
+def _mode(likelihood: Likelihood, data: SolverData, parameters: Parameters, mean, jacobian, f, f_cov):
     """The most probable level, by steps of Gauss and Newton."""
 
     def log_posterior(dual):  # u = m + V dual
-        shift = spread @ dual
-        return log_likelihood(likelihood, data, parameters, level + shift) - 0.5 * dual @ shift
+        shift = f_cov @ dual
+        return log_likelihood(likelihood, data, parameters, f + shift) - 0.5 * dual @ shift
 
     def gauss_newton(dual):
-        u = level + spread @ dual
+        u = f + f_cov @ dual
         slope = jacobian(u)
         line = Linearisation(u, slope, mean(u) - slope @ u, jnp.zeros(data.y.shape[0]), None)
-        return _dual(likelihood, data, parameters, line, level, spread)[0]
+        return _dual(likelihood, data, parameters, line, f, f_cov)[0]
 
-    return level + spread @ climb(log_posterior, gauss_newton, jnp.zeros_like(level), enough=GAIN)
+    return f + f_cov @ damped_newton(log_posterior, gauss_newton, jnp.zeros_like(f), enough=GAIN)
 
 
-def _dual(likelihood: Likelihood, data: SolverData, parameters: Parameters, line: Linearisation, level, spread):
+def _dual(likelihood: Likelihood, data: SolverData, parameters: Parameters, line: Linearisation, f, f_cov):
     """``d`` with posterior mean ``m + V d``, and ``half`` with posterior covariance ``V − half' half``."""
     slope = jnp.where(data.seen[:, None], line.slope, 0.0)
     variance = jnp.where(data.seen, line.variance(likelihood, data.context, parameters), 1.0)
-    apart = jnp.where(data.seen, data.y - line.intercept - slope @ level, 0.0)
-    cross = slope @ spread
+    apart = jnp.where(data.seen, data.y - line.intercept - slope @ f, 0.0)
+    cross = slope @ f_cov
     root = cholesky(cross @ slope.T + jnp.diag(variance))
     return slope.T @ solve_lower(root, solve_lower(root, apart), transpose=True), solve_lower(root, cross)
 
 
-def _posterior(likelihood: Likelihood, data: SolverData, parameters: Parameters, line: Linearisation, level, spread):
-    """Mean and root of the covariance of the level."""
-    dual, half = _dual(likelihood, data, parameters, line, level, spread)
-    covariance = spread - half.T @ half
-    floor = ROUNDING * jnp.mean(jnp.diagonal(spread)) * jnp.eye(level.shape[0])
-    return level + spread @ dual, cholesky(0.5 * (covariance + covariance.T) + floor)
+def _posterior(likelihood: Likelihood, data: SolverData, parameters: Parameters, line: Linearisation, f, f_cov):
+    """Mean and root of the covariance of ``f``."""
+    dual, half = _dual(likelihood, data, parameters, line, f, f_cov)
+    covariance = f_cov - half.T @ half
+    floor = ROUNDING * jnp.mean(jnp.diagonal(f_cov)) * jnp.eye(f.shape[0])
+    return f + f_cov @ dual, cholesky(0.5 * (covariance + covariance.T) + floor)

@@ -18,7 +18,7 @@ from seqgp.linalg.factor import SINGULAR, covariance_root, solve_lower
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.statespace.low_rank import LowRankState, coefficient_posterior
 from seqgp.statespace.modes import Modes, block_cholesky
-from seqgp.statespace.observation import LevelGaussian
+from seqgp.statespace.observation import LatentGaussian
 
 
 class Points(NamedTuple):
@@ -84,7 +84,7 @@ def term_rows(state: LowRankState, observe: Float[ArrayLike, " p"], orders: tupl
 
 def gaussian_at_points(
     state: LowRankState, rows: TermRows, points: Points, design: Float[ArrayLike, "n q"], scales: Float[ArrayLike, " q"]
-) -> LevelGaussian:
+) -> LatentGaussian:
     """Coefficients of the mean (less their prior mean), and the latent with their part of the mean, jointly."""
     weights, r, q = points.weights, rows.factor.shape[2], rows.response.shape[0]
     mean = jnp.einsum("jnm,jm->n", weights, rows.mean)
@@ -93,14 +93,14 @@ def gaussian_at_points(
     for i, one in enumerate(weights):
         cov = cov + jnp.einsum("jnm,jm->nm", weights, rows.block[i]) @ one.T
     if not q:
-        return LevelGaussian(mean, cov).symmetric()
+        return LatentGaussian(mean, cov).symmetric()
     centre, chol = coefficient_posterior(state, scales)
     columns = jnp.asarray(design) - jnp.einsum("jnm,qjm->nq", weights, rows.response)
     inverse = solve_lower(chol, jnp.eye(q))
     own = inverse.T @ inverse
     cross = own @ columns.T
     whole = jnp.block([[own, cross], [cross.T, cov + columns @ cross]])
-    return LevelGaussian(jnp.concatenate([centre, mean + columns @ centre]), whole).symmetric()
+    return LatentGaussian(jnp.concatenate([centre, mean + columns @ centre]), whole).symmetric()
 
 
 def num_normals(num_points: int, sites: int, terms: int, rank: int, at_sites: bool) -> int:
@@ -126,7 +126,7 @@ def draw_at_points(
         return found.at[:, :r].add(jnp.einsum("r,rjm->jm", white[terms * m : terms * m + rank], rows.factor))
 
     drawn = jax.vmap(modes_of)(coefficients, white)
-    level = jnp.einsum("kjm,jnm->kn", drawn, points.weights) + coefficients @ jnp.asarray(design).T
+    f = jnp.einsum("kjm,jnm->kn", drawn, points.weights) + coefficients @ jnp.asarray(design).T
     if points.unseen is None:
-        return level
-    return level + white[:, terms * m + rank :] @ covariance_root(points.unseen).T
+        return f
+    return f + white[:, terms * m + rank :] @ covariance_root(points.unseen).T

@@ -12,8 +12,8 @@ from seqgp.fields.sites import round_size
 from seqgp.kernels.base import Parameters
 from seqgp.linalg.factor import eigenvectors
 from seqgp.linalg.types import ArrayLike
-from seqgp.statespace.dense import DenseEnvironment, DenseFilter
-from seqgp.statespace.model import System
+from seqgp.statespace.dense import DenseFilter, DenseMatrices
+from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.observation import Observation, padded
 
 
@@ -22,8 +22,8 @@ class ModalFilter(DenseFilter):
 
     knots: Float[ArrayLike, "K D"]
 
-    def __init__(self, system: System, knots: Float[ArrayLike, "K D"], modes: int):
-        self.system, self.knots = system, knots
+    def __init__(self, ssm: StateSpaceModel, knots: Float[ArrayLike, "K D"], modes: int):
+        self.ssm, self.knots = ssm, knots
         self.x, self.mask = np.zeros((modes, knots.shape[1])), np.ones(modes, bool)
 
     @property
@@ -39,15 +39,15 @@ class ModalFilter(DenseFilter):
         """Padded to one of a few sizes; data that a surrogate stands for are as many as they are."""
         return observation if observation.line is not None else padded(observation, round_size(len(observation.y)))
 
-    def environment_at(self, parameters: Parameters) -> DenseEnvironment:
+    def matrices_at(self, parameters: Parameters) -> DenseMatrices:
         """Eigenvectors of the space kernel; of several terms, those of their sum.
 
         Those of one term would leave out what another, less smooth one needs.
         """
         knots = jnp.asarray(self.knots)
-        spaces = self.system.space(parameters, self.system.distances(knots, knots))
+        spaces = self.ssm.space(parameters, self.ssm.distances(knots, knots))
         values, vectors = eigenvectors(functools.reduce(jnp.add, spaces))
         basis = vectors[:, -self.sites :]
         if len(spaces) == 1:
-            return DenseEnvironment(parameters, (jnp.diag(values[-self.sites :]),), basis)
-        return DenseEnvironment(parameters, tuple(basis.T @ space @ basis for space in spaces), basis)
+            return DenseMatrices(parameters, (jnp.diag(values[-self.sites :]),), basis)
+        return DenseMatrices(parameters, tuple(basis.T @ space @ basis for space in spaces), basis)

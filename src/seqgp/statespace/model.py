@@ -1,4 +1,4 @@
-"""A model as a linear system in time: its terms as states, and which coefficients of the mean belong to the state."""
+"""A model as a state-space model: its terms as states, and which coefficients of the mean belong to the state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Transition(NamedTuple):
     noise: tuple[Float[Array, "p p"], ...]  # Q_j
 
 
-class System(eqx.Module):
+class StateSpaceModel(eqx.Module):
     """What a filter needs of a model.
 
     The particles' ``z`` holds every inferred entry but the coefficients of the mean with a Gaussian prior: those are

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Key
 from seqgp.fields.sites import round_size
 from seqgp.kernels.base import Parameters
 from seqgp.linalg.types import Array, ArrayLike
-from seqgp.statespace.dense import DenseEnvironment, DenseFilter, DenseState
+from seqgp.statespace.dense import DenseFilter, DenseMatrices, DenseState
 from seqgp.statespace.low_rank import (
     LowRankState,
     SiteData,
@@ -38,9 +38,9 @@ from seqgp.statespace.low_rank_points import (
     points_at_sites,
     term_rows,
 )
-from seqgp.statespace.model import System
+from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.modes import Modes, mode_covariance, space_modes
-from seqgp.statespace.observation import LevelGaussian, Observation, Places, Where
+from seqgp.statespace.observation import LatentGaussian, Observation, Query, SiteOperator
 from seqgp.statespace.two_level import two_level_update
 
 MIN_ROOM = 4  # the smallest room for values that are not seen
@@ -53,7 +53,7 @@ class Compression(NamedTuple):
     leading: int | None = None  # the number of modes that it is kept on; all of them where it is None
 
 
-class NetworkEnvironment(NamedTuple):
+class NetworkMatrices(NamedTuple):
     """What one value of the parameters decides."""
 
     parameters: Parameters
@@ -74,7 +74,7 @@ class NetworkFilter(eqx.Module):
     the time before each of the last snapshots (infinite before the first one), and the context of its own first one.
     """
 
-    system: System
+    ssm: StateSpaceModel
     x: Float[ArrayLike, "M D"]
     mask: Bool[ArrayLike, " M"]
     recent: Float[ArrayLike, " k"]
@@ -99,7 +99,7 @@ class NetworkFilter(eqx.Module):
     @property
     def dense(self) -> DenseFilter:
         """The dense filter on the same sites."""
-        return DenseFilter(self.system, self.x, self.mask)
+        return DenseFilter(self.ssm, self.x, self.mask)
 
     def takes(self, sites: int, complete: bool) -> bool:
         """Whether the sites stay: data may be missing."""
@@ -110,7 +110,7 @@ class NetworkFilter(eqx.Module):
 
         A snapshot that has far more gaps than usual (more than a quarter of the sites) leaves the next one its own.
         """
-        index, n = np.asarray(observation.places.index), len(observation.y)
+        index, n = np.asarray(observation.operator.index), len(observation.y)
 
         def at_sites(leaf, fill=0):
             leaf = np.asarray(leaf)
@@ -126,7 +126,7 @@ class NetworkFilter(eqx.Module):
         room = max(gap_room(int(np.sum(mask & ~seen)), self.sites), min(before, -(-self.sites // 4)))
         check_gaps(seen | ~mask, room)
         return observation._replace(
-            places=Places(index=np.arange(self.sites)),
+            operator=SiteOperator(index=np.arange(self.sites)),
             y=at_sites(observation.y),
             seen=seen,
             design=at_sites(observation.design),
@@ -139,144 +139,140 @@ class NetworkFilter(eqx.Module):
         """One of a few sizes."""
         return round_size(n)
 
-    def together(self, where: Where | None = None) -> bool:
+    def together(self, query: Query | None = None) -> bool:
         """One particle after the other: each keeps a core busy, and only one at a time needs memory to work in."""
         return False
 
-    def environment(self, z: Float[Array, " d"]) -> NetworkEnvironment:
+    def matrices(self, z: Float[Array, " d"]) -> NetworkMatrices:
         """Once for each value of the parameters."""
-        return self.environment_at(self.system.parameters(z))
+        return self.matrices_at(self.ssm.parameters(z))
 
-    def environment_at(self, parameters: Parameters) -> NetworkEnvironment:
+    def matrices_at(self, parameters: Parameters) -> NetworkMatrices:
         """The same from the parameters themselves: eigenvectors of space."""
         x, mask = jnp.asarray(self.x), jnp.asarray(self.mask)
-        spaces = self.system.space(parameters, self.system.distances(x, x))
+        spaces = self.ssm.space(parameters, self.ssm.distances(x, x))
         both = mask[:, None] & mask[None, :]
-        return NetworkEnvironment(parameters, space_modes(tuple(jnp.where(both, space, 0.0) for space in spaces)))
+        return NetworkMatrices(parameters, space_modes(tuple(jnp.where(both, space, 0.0) for space in spaces)))
 
-    def start(self, environment: NetworkEnvironment) -> NetworkState:
+    def start(self, matrices: NetworkMatrices) -> NetworkState:
         """The state before any data."""
-        stationary, q = self.system.stationary(environment.parameters), len(self.system.in_state)
-        begun = low_rank_start(environment.modes, stationary, self.compression.rank, q, self.leading)
+        stationary, q = self.ssm.stationary(matrices.parameters), len(self.ssm.in_state)
+        begun = low_rank_start(matrices.modes, stationary, self.compression.rank, q, self.leading)
         return NetworkState(begun, jnp.zeros(()))
 
-    def predict(self, environment: NetworkEnvironment, state: NetworkState, dt: Float[ArrayLike, ""]) -> NetworkState:
+    def predict(self, matrices: NetworkMatrices, state: NetworkState, dt: Float[ArrayLike, ""]) -> NetworkState:
         """The state a time ``dt`` later."""
-        transition = self.system.transition(environment.parameters, dt)
-        noise = mode_covariance(transition.noise, environment.modes)
+        transition = self.ssm.transition(matrices.parameters, dt)
+        noise = mode_covariance(transition.noise, matrices.modes)
         return state._replace(low_rank=low_rank_predict(state.low_rank, transition.move, noise))
 
-    def absorb(
-        self, environment: NetworkEnvironment, state: NetworkState, observation: Observation
+    def update(
+        self, matrices: NetworkMatrices, state: NetworkState, observation: Observation
     ) -> tuple[NetworkState, Float[Array, ""]]:
         """The state given one more snapshot, compressed, and the log density of its data given those before."""
         assert observation.gaps is not None, "the snapshot was not laid out by `sized`"
         room = observation.gaps.shape[0]
         if room < self.sites:
-            return self._absorbed(environment, state, observation, room)
+            return self._absorbed(matrices, state, observation, room)
         some = jnp.any(jnp.asarray(observation.seen))
         return jax.lax.cond(
-            some, lambda: self._absorbed(environment, state, observation, room), lambda: (state, jnp.zeros(()))
+            some, lambda: self._absorbed(matrices, state, observation, room), lambda: (state, jnp.zeros(()))
         )
 
     def _absorbed(
-        self, environment: NetworkEnvironment, state: NetworkState, observation: Observation, room: int
+        self, matrices: NetworkMatrices, state: NetworkState, observation: Observation, room: int
     ) -> tuple[NetworkState, Float[Array, ""]]:
-        parameters, mask = environment.parameters, jnp.asarray(self.mask)
-        noise = self.system.model.likelihood.noise(observation.context, parameters)
-        y = jnp.asarray(observation.y) - self.system.offset(parameters, jnp.asarray(observation.columns))
+        parameters, mask = matrices.parameters, jnp.asarray(self.mask)
+        noise = self.ssm.model.likelihood.noise(observation.context, parameters)
+        y = jnp.asarray(observation.y) - self.ssm.offset(parameters, jnp.asarray(observation.columns))
         seen, padding = jnp.asarray(observation.seen) | ~mask, jnp.sum(~mask, dtype=float)
         data = SiteData(jnp.where(mask, y, 0.0), seen, observation.design, padding)
         update = low_rank_update if self.leading == self.sites else two_level_update
-        h, scales = self.system.observe(parameters), self.system.coefficient_scales()
-        after, log_density = update(state.low_rank, environment.modes, h, noise, data, scales, room)
-        metric = compression_metric(after, noise, self.system.stationary(parameters))
+        h, scales = self.ssm.observe(parameters), self.ssm.coefficient_scales()
+        after, log_density = update(state.low_rank, matrices.modes, h, noise, data, scales, room)
+        metric = compression_metric(after, noise, self.ssm.stationary(parameters))
         after, folded = compress(after, metric, self.compression.rank)
         return NetworkState(after, state.folded + folded), log_density
 
-    def as_dense(
-        self, environment: NetworkEnvironment, state: NetworkState
-    ) -> tuple[DenseFilter, DenseEnvironment, DenseState]:
+    def as_dense(self, matrices: NetworkMatrices, state: NetworkState) -> tuple[DenseFilter, DenseMatrices, DenseState]:
         """The same on the same sites, with the covariance of the state written out."""
-        dense, parameters = self.dense, environment.parameters
-        mean, cov = low_rank_to_dense(state.low_rank, environment.modes, self.system.coefficient_scales())
+        dense, parameters = self.dense, matrices.parameters
+        mean, cov = low_rank_to_dense(state.low_rank, matrices.modes, self.ssm.coefficient_scales())
         padding = jnp.diag(jnp.where(jnp.asarray(self.mask), 0.0, 1.0))
-        blocks = [jnp.kron(block, padding) for block in self.system.stationary(parameters)]
+        blocks = [jnp.kron(block, padding) for block in self.ssm.stationary(parameters)]
         cov = cov.at[: dense.fields, : dense.fields].add(jax.scipy.linalg.block_diag(*blocks))
-        return dense, dense.environment_at(parameters), DenseState(mean, cov)
+        return dense, dense.matrices_at(parameters), DenseState(mean, cov)
 
-    def level(self, environment: NetworkEnvironment, state: NetworkState, where: Where) -> LevelGaussian:
-        """Coefficients of the mean, and the level at inputs, from the last snapshot on."""
-        points, after, rows, design, offset = self._asked(environment, state, where)
-        found = gaussian_at_points(after.low_rank, rows, points, design, self.system.coefficient_scales())
+    def predict_f(self, matrices: NetworkMatrices, state: NetworkState, query: Query) -> LatentGaussian:
+        """Coefficients of the mean, and ``f`` at inputs, from the last snapshot on."""
+        points, after, rows, design, offset = self._asked(matrices, state, query)
+        found = gaussian_at_points(after.low_rank, rows, points, design, self.ssm.coefficient_scales())
         return found._replace(mean=found.mean.at[design.shape[1] :].add(offset))
 
-    def draw_levels(self, environment: NetworkEnvironment, state: NetworkState, where: Where, real, white) -> Array:
+    def draw_f(self, matrices: NetworkMatrices, state: NetworkState, query: Query, real, white) -> Array:
         """Draws of coefficients and level, from standard normal numbers."""
-        q = len(self.system.in_state)
-        scales = self.system.coefficient_scales()
+        q = len(self.ssm.in_state)
+        scales = self.ssm.coefficient_scales()
         coefficients = jax.vmap(lambda one: draw_coefficients(state.low_rank, scales, one))(white[:, :q])
-        levels = self.draw_levels_given(environment, state, where, coefficients, white[:, q:])
+        levels = self.draw_f_given(matrices, state, query, coefficients, white[:, q:])
         return jnp.concatenate([coefficients, levels], axis=1)
 
-    def normals(self, where: Where) -> int:
+    def normals(self, query: Query) -> int:
         """One for each mode and term, for each row of ``F``, and for each point that is not a site."""
-        terms = len(self.system.states)
-        return num_normals(len(where.columns), self.sites, terms, self.compression.rank, where.at_sites)
+        terms = len(self.ssm.states)
+        return num_normals(len(query.columns), self.sites, terms, self.compression.rank, query.at_sites)
 
-    def draw_levels_given(
-        self, environment: NetworkEnvironment, state: NetworkState, where: Where, coefficients, white
-    ) -> Array:
-        """Draws of the level, given the coefficients of the mean."""
-        points, _, rows, design, offset = self._asked(environment, state, where)
+    def draw_f_given(self, matrices: NetworkMatrices, state: NetworkState, query: Query, coefficients, white) -> Array:
+        """Draws of ``f``, given the coefficients of the mean."""
+        points, _, rows, design, offset = self._asked(matrices, state, query)
         return draw_at_points(rows, points, design, coefficients, white) + offset[None, :]
 
-    def _asked(self, environment: NetworkEnvironment, state: NetworkState, where: Where):
+    def _asked(self, matrices: NetworkMatrices, state: NetworkState, query: Query):
         """The points, the state at their time, what the latent sees of it, and the mean's columns and known part."""
-        parameters = environment.parameters
-        after = self.predict(environment, state, where.dt)
-        orders = tuple(one.order for one in self.system.states)
-        rows = term_rows(after.low_rank, self.system.observe(parameters), orders)
-        design, offset = self.system.design(where.columns), self.system.offset(parameters, where.columns)
-        return self._points(environment, where), after, rows, design, offset
+        parameters = matrices.parameters
+        after = self.predict(matrices, state, query.dt)
+        orders = tuple(one.order for one in self.ssm.states)
+        rows = term_rows(after.low_rank, self.ssm.observe(parameters), orders)
+        design, offset = self.ssm.design(query.columns), self.ssm.offset(parameters, query.columns)
+        return self._points(matrices, query), after, rows, design, offset
 
-    def _points(self, environment: NetworkEnvironment, where: Where) -> Points:
-        if where.places is not None:
-            return points_at_sites(environment.modes, where.places.index)  # type: ignore[arg-type]
-        parameters, x = environment.parameters, jnp.asarray(where.x)
-        crosses = self.system.space(parameters, self.system.distances(x, jnp.asarray(self.x)))
+    def _points(self, matrices: NetworkMatrices, query: Query) -> Points:
+        if query.operator is not None:
+            return points_at_sites(matrices.modes, query.operator.index)  # type: ignore[arg-type]
+        parameters, x = matrices.parameters, jnp.asarray(query.x)
+        crosses = self.ssm.space(parameters, self.ssm.distances(x, jnp.asarray(self.x)))
         mask = jnp.asarray(self.mask)[None, :]
-        spaces = self.system.space(parameters, self.system.distances(x, x))
-        variances = self.system.term_variances(parameters)
+        spaces = self.ssm.space(parameters, self.ssm.distances(x, x))
+        variances = self.ssm.term_variances(parameters)
         return points_anywhere(
-            environment.modes, tuple(jnp.where(mask, cross, 0.0) for cross in crosses), spaces, variances
+            matrices.modes, tuple(jnp.where(mask, cross, 0.0) for cross in crosses), spaces, variances
         )
 
 
 def draw_network_path(
-    key: Key[Array, ""], filter: NetworkFilter, environment: NetworkEnvironment, observations: Observation
+    key: Key[Array, ""], filter: NetworkFilter, matrices: NetworkMatrices, observations: Observation
 ) -> Float[Array, "T n"]:
     """One draw of the states at all times given all data, each stacked at the sites as in ``DenseFilter``.
 
     Args:
         key: a random key.
         filter: the filter.
-        environment: of one value of the parameters.
+        matrices: of one value of the parameters.
         observations: of all times, stacked.
     """
     key_coefficients, key_path = jax.random.split(key)
-    system, modes = filter.system, environment.modes
+    ssm, modes = filter.ssm, matrices.modes
 
     def forward(state, observation):
-        state, _ = filter.absorb(environment, filter.predict(environment, state, observation.dt), observation)
+        state, _ = filter.update(matrices, filter.predict(matrices, state, observation.dt), observation)
         return state, state.low_rank
 
-    last, states = jax.lax.scan(forward, filter.start(environment), observations)
-    scales = system.coefficient_scales()
+    last, states = jax.lax.scan(forward, filter.start(matrices), observations)
+    scales = ssm.coefficient_scales()
     coefficients = draw_coefficients(last.low_rank, scales, jax.random.normal(key_coefficients, scales.shape))
 
     def over(dt):
-        transition = system.transition(environment.parameters, dt)
+        transition = ssm.transition(matrices.parameters, dt)
         return transition.move, mode_covariance(transition.noise, modes)
 
     moves, noises = jax.lax.map(over, jnp.asarray(observations.dt)[1:])

@@ -14,7 +14,7 @@ MOST = 40  # steps
 LENGTHS = (1.0, 0.4, 0.1, 0.02, 0.004, 0.0008)  # that a step may have
 
 
-def climb(
+def damped_newton(
     log_density: Callable[[Float[Array, " N"]], Float[Array, ""]],
     aim: Callable[[Float[Array, " N"]], Float[Array, " N"]],
     start: Float[Array, " N"],

@@ -17,7 +17,7 @@ Values = TypeVar("Values", jax.Array, np.ndarray)
 CLIPPED = 1e-2  # of correlations' eigenvalues, by which rounding may make them negative: sds then err by half of it
 
 
-class Places(NamedTuple):
+class SiteOperator(NamedTuple):
     """Where data lie among the sites of a filter: at chosen sites, or between them by interpolation."""
 
     index: Int[ArrayLike, " N"] | None = None  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -31,16 +31,16 @@ class Places(NamedTuple):
         """The same from values ``(M, k)``, to ``(N, k)``."""
         return values[self.index] if self.weights is None else jnp.asarray(self.weights) @ values
 
-    def through(self, basis: Float[ArrayLike, "K M"] | None) -> Places:
+    def through(self, basis: Float[ArrayLike, "K M"] | None) -> SiteOperator:
         """The same places where the sites are coefficients of a basis of the points that are interpolated from."""
-        return self if basis is None or self.weights is None else Places(weights=self.weights @ basis)
+        return self if basis is None or self.weights is None else SiteOperator(weights=self.weights @ basis)
 
 
 class Observation(NamedTuple):
     """The data of a snapshot, padded."""
 
     dt: Float[ArrayLike, ""]  # since the snapshot before; 0 for the first
-    places: Places
+    operator: SiteOperator
     y: Float[ArrayLike, " N"]
     seen: Bool[ArrayLike, " N"]
     design: Float[ArrayLike, "N q"]  # columns of the mean whose coefficients are part of the state
@@ -48,7 +48,7 @@ class Observation(NamedTuple):
     squares: Float[ArrayLike, ""]  # left over where data were reduced to as many as there are sites
     left_over: Float[ArrayLike, ""]  # the number of data behind these squares
     context: Any
-    line: Linearisation | None = None  # where the likelihood sees all of the level: the data are of ``A u + b``
+    line: Linearisation | None = None  # where the likelihood sees all of ``f``: the data are of ``A u + b``
     gaps: Bool[ArrayLike, " k"] | None = None  # in the order of the sites: room for ``k`` values that are not seen
 
 
@@ -59,7 +59,7 @@ def reduced(observation: Observation) -> Observation:
     and its number are all that counts. Data that are not seen take no part.
     """
     seen, q = np.asarray(observation.seen), observation.design.shape[1]
-    parts = (observation.places.weights, observation.design, observation.columns)
+    parts = (observation.operator.weights, observation.design, observation.columns)
     weights, design, columns = (np.asarray(part)[seen] for part in parts)
     y, sites = np.asarray(observation.y)[seen], weights.shape[1]
     basis, r = np.linalg.qr(np.concatenate([weights, design, columns], axis=1))
@@ -67,7 +67,7 @@ def reduced(observation: Observation) -> Observation:
         return observation
     rotated = basis.T @ y
     return observation._replace(
-        places=Places(weights=r[:, :sites]),
+        operator=SiteOperator(weights=r[:, :sites]),
         y=rotated,
         seen=np.ones(len(rotated), bool),
         design=r[:, sites : sites + q],
@@ -83,8 +83,8 @@ def padded(observation: Observation, size: int) -> Observation:
     if n == size:
         return observation
     more = size - n
-    index, weights = observation.places
-    places = Places(
+    index, weights = observation.operator
+    operator = SiteOperator(
         None if index is None else np.pad(index, (0, more)),
         None if weights is None else np.pad(weights, ((0, more), (0, 0))),
     )
@@ -94,7 +94,7 @@ def padded(observation: Observation, size: int) -> Observation:
         return np.concatenate([leaf, np.repeat(leaf[-1:], more, axis=0)]) if leaf.ndim and len(leaf) == n else leaf
 
     return observation._replace(
-        places=places,
+        operator=operator,
         y=np.append(observation.y, np.full(more, observation.y[-1])),
         seen=np.append(observation.seen, np.zeros(more, bool)),
         design=np.pad(observation.design, ((0, more), (0, 0))),
@@ -108,27 +108,27 @@ def stacked(observations: list[Observation]) -> Observation:
     return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *observations)
 
 
-class Where(NamedTuple):
+class Query(NamedTuple):
     """Inputs that a filter is asked about: places among its sites, or points anywhere."""
 
     x: Float[np.ndarray, "n D"]
-    places: Places | None  # None where the inputs are new
+    operator: SiteOperator | None  # None where the inputs are new
     columns: Float[ArrayLike, "n Q"]  # of the mean
     dt: Float[np.ndarray, ""]  # after the last snapshot
 
     @property
     def at_sites(self) -> bool:
         """Whether every input is a site."""
-        return self.places is not None and self.places.index is not None
+        return self.operator is not None and self.operator.index is not None
 
 
-class LevelGaussian(NamedTuple):
-    """A Gaussian of the coefficients of the mean and of the level at some places, in this order."""
+class LatentGaussian(NamedTuple):
+    """A Gaussian of the coefficients of the mean and of ``f`` at some places, in this order."""
 
     mean: Float[Array, " k"]
     covariance: Float[Array, "k k"]
 
-    def symmetric(self) -> LevelGaussian:
+    def symmetric(self) -> LatentGaussian:
         """The same with rounding evened out."""
         return self._replace(covariance=0.5 * (self.covariance + jnp.swapaxes(self.covariance, -1, -2)))
 

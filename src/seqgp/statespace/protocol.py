@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from jaxtyping import Bool, Float
 
 from seqgp.linalg.types import Array, ArrayLike
-from seqgp.statespace.model import System
-from seqgp.statespace.observation import LevelGaussian, Observation, Where
+from seqgp.statespace.model import StateSpaceModel
+from seqgp.statespace.observation import LatentGaussian, Observation, Query
 
 if TYPE_CHECKING:
-    from seqgp.statespace.dense import DenseEnvironment, DenseFilter, DenseState
+    from seqgp.statespace.dense import DenseFilter, DenseMatrices, DenseState
 
-Environment = TypeVar("Environment")  # what one value of the parameters decides
+Matrices = TypeVar("Matrices")  # what one value of the parameters decides
 State = TypeVar("State")  # what the data so far say about the latent
 
 
-class Filter(Protocol[Environment, State]):
+class Filter(Protocol[Matrices, State]):
     """A filter on sites that stay. It holds no data and no values: both are arguments, so that it is compiled once."""
 
     @property
@@ -26,7 +26,7 @@ class Filter(Protocol[Environment, State]):
         ...
 
     @property
-    def system(self) -> System:
+    def ssm(self) -> StateSpaceModel:
         """The model in time."""
         ...
 
@@ -35,21 +35,19 @@ class Filter(Protocol[Environment, State]):
         """The number of sites."""
         ...
 
-    def environment(self, z: Float[Array, " d"]) -> Environment:
+    def matrices(self, z: Float[Array, " d"]) -> Matrices:
         """Once for each value of the parameters."""
         ...
 
-    def start(self, environment: Environment) -> State:
+    def start(self, matrices: Matrices) -> State:
         """The state before any data."""
         ...
 
-    def predict(self, environment: Environment, state: State, dt: Float[ArrayLike, ""]) -> State:
+    def predict(self, matrices: Matrices, state: State, dt: Float[ArrayLike, ""]) -> State:
         """The state a time ``dt`` later."""
         ...
 
-    def absorb(
-        self, environment: Environment, state: State, observation: Observation
-    ) -> tuple[State, Float[Array, ""]]:
+    def update(self, matrices: Matrices, state: State, observation: Observation) -> tuple[State, Float[Array, ""]]:
         """The state given one more snapshot, and the log density of its data given those before."""
         ...
 
@@ -65,40 +63,40 @@ class Filter(Protocol[Environment, State]):
         """To how many points questions about ``n`` of them are padded."""
         ...
 
-    def together(self, where: Where | None = None) -> bool:
-        """Whether filters of many particles (asked about the level somewhere) are small enough to run at once."""
+    def together(self, query: Query | None = None) -> bool:
+        """Whether filters of many particles (asked about ``f`` somewhere) are small enough to run at once."""
         ...
 
-    def as_dense(self, environment: Environment, state: State) -> tuple[DenseFilter, DenseEnvironment, DenseState]:
+    def as_dense(self, matrices: Matrices, state: State) -> tuple[DenseFilter, DenseMatrices, DenseState]:
         """The same on the same sites, with the covariance of the state written out."""
         ...
 
-    def level(self, environment: Environment, state: State, where: Where) -> LevelGaussian:
-        """Coefficients of the mean, and the level at inputs, from the last snapshot on."""
+    def predict_f(self, matrices: Matrices, state: State, query: Query) -> LatentGaussian:
+        """Coefficients of the mean, and ``f`` at inputs, from the last snapshot on."""
         ...
 
-    def draw_levels(
+    def draw_f(
         self,
-        environment: Environment,
+        matrices: Matrices,
         state: State,
-        where: Where,
+        query: Query,
         real: Bool[ArrayLike, " q+n"],
         white: Float[Array, "k q+n"],
     ) -> Float[Array, "k q+n"]:
         """Draws of both, from standard normal numbers; where they are not ``real`` but padding, any numbers."""
         ...
 
-    def normals(self, where: Where) -> int:
-        """How many standard normal numbers a draw of :meth:`draw_levels_given` takes."""
+    def normals(self, query: Query) -> int:
+        """How many standard normal numbers a draw of :meth:`draw_f_given` takes."""
         ...
 
-    def draw_levels_given(
+    def draw_f_given(
         self,
-        environment: Environment,
+        matrices: Matrices,
         state: State,
-        where: Where,
+        query: Query,
         coefficients: Float[Array, "k q"],
         white: Float[Array, "k normals"],
     ) -> Float[Array, "k n"]:
-        """Draws of the level, given the coefficients of the mean."""
+        """Draws of ``f``, given the coefficients of the mean."""
         ...

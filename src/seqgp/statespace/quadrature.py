@@ -80,7 +80,7 @@ class Scan(NamedTuple):
     log_density: Float[Array, "K N"]
 
     def beside_best(self, log_density: Float[Array, "K N"]) -> tuple[Float[Array, " N"], ...]:
-        """The level with the largest of given values, and the levels below and above it."""
+        """``f`` with the largest of given values, and the levels below and above it."""
         best = jnp.argmax(log_density, axis=0)
         index = [jnp.clip(best + step, 0, len(self.f) - 1)[None, :] for step in (0, -1, 1)]
         return tuple(jnp.take_along_axis(self.f, one, axis=0)[0] for one in index)

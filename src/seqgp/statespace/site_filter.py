@@ -53,18 +53,18 @@ def update_with_sites(
     scale = jnp.sqrt(sites.tau)
     cross = observe(operator, cov)
     variance = observe(operator, cross.T)
-    level = observe(operator, mean[None, :])[0] + operator.offset
-    size = level.shape[0]
+    f = observe(operator, mean[None, :])[0] + operator.offset
+    size = f.shape[0]
     root = cholesky(jnp.eye(size, dtype=cov.dtype) + scale[:, None] * variance * scale[None, :])
     # The barrier has the transpose taken by rows: its product with itself is then twice as fast.
     half = jax.lax.optimization_barrier(solve_lower(root, scale[:, None] * cross.T).T)
     whitened = solve_lower(root, jnp.diag(scale))
     inner = whitened.T @ whitened
-    pull = sites.nu - sites.tau * level
+    pull = sites.nu - sites.tau * f
     slope = pull - inner @ (variance @ pull)
     gain = cross - half @ observe(operator, half.T)
-    f_mean = level + variance @ slope
-    log_normaliser = 0.5 * (level @ slope + sites.nu @ f_mean) - jnp.sum(jnp.log(jnp.diagonal(root)))
+    f_mean = f + variance @ slope
+    log_normaliser = 0.5 * (f @ slope + sites.nu @ f_mean) - jnp.sum(jnp.log(jnp.diagonal(root)))
     f_variance = jnp.maximum(jnp.diagonal(observe(operator, gain.T)), 0.0)
     return SiteUpdate(mean + cross @ slope, cov - half @ half.T, gain, inner, slope, f_mean, f_variance, log_normaliser)
 

@@ -15,26 +15,26 @@ from jaxtyping import Float, Key
 
 from seqgp.linalg.factor import covariance_root, inverse_root, solve_lower
 from seqgp.linalg.types import Array
-from seqgp.statespace.dense import DenseEnvironment, DenseFilter, DenseState
-from seqgp.statespace.model import System
+from seqgp.statespace.dense import DenseFilter, DenseMatrices, DenseState
+from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.observation import Observation
 
 
 def draw_path(
-    key: Key[Array, ""], filter: DenseFilter, environment: Any, observations: Observation
+    key: Key[Array, ""], filter: DenseFilter, matrices: Any, observations: Observation
 ) -> Float[Array, "T n"]:
     """One draw of the states at all times given all data.
 
     Args:
         key: a random key.
         filter: the filter.
-        environment: of one value of the parameters.
+        matrices: of one value of the parameters.
         observations: of all times, stacked.
     """
-    start = filter.start(environment)
+    start = filter.start(matrices)
 
     def forward(state, observation):
-        state, _ = filter.absorb(environment, filter.predict(environment, state, observation.dt), observation)
+        state, _ = filter.update(matrices, filter.predict(matrices, state, observation.dt), observation)
         return state, state
 
     _, states = jax.lax.scan(forward, start, observations)
@@ -43,7 +43,7 @@ def draw_path(
 
     def backward(later, inputs):
         key, state, dt = inputs
-        earlier = _earlier(key, filter, environment, DenseState(*state), dt, later)
+        earlier = _earlier(key, filter, matrices, DenseState(*state), dt, later)
         return earlier, earlier
 
     before = jax.tree.map(lambda leaf: leaf[:-1], (keys, tuple(states)))
@@ -54,7 +54,7 @@ def draw_path(
 def draw_at_inputs(
     key: Key[Array, ""],
     filter: DenseFilter,
-    environment: DenseEnvironment,
+    matrices: DenseMatrices,
     path: Float[Array, "T n"],
     times: Float[Array, " T"],
     x: Float[Array, "m D"],
@@ -68,29 +68,29 @@ def draw_at_inputs(
     Args:
         key: a random key.
         filter: the filter that the path is of, on sites (not on knots, from which everything is interpolated).
-        environment: of one value of the parameters.
+        matrices: of one value of the parameters.
         path: the states at some times, each stacked as in ``DenseFilter``.
         times: those times, in increasing order.
         x: inputs, none of them a site.
     """
-    system, parameters = filter.system, environment.parameters
+    ssm, parameters = filter.ssm, matrices.parameters
     sites, m = jnp.asarray(filter.x), x.shape[0]
-    fields = path[:, : filter.fields].reshape(path.shape[0], system.order, filter.sites)
-    cross = system.space(parameters, system.distances(x, sites))
-    own = system.space(parameters, system.distances(x, x))
+    fields = path[:, : filter.fields].reshape(path.shape[0], ssm.order, filter.sites)
+    cross = ssm.space(parameters, ssm.distances(x, sites))
+    own = ssm.space(parameters, ssm.distances(x, x))
     means, roots, first = [], [], 0
-    for state, space, between, within in zip(system.states, environment.space, cross, own):
+    for state, space, between, within in zip(ssm.states, matrices.space, cross, own):
         whiten = inverse_root(space)
         half = whiten @ between.T
         means.append(fields[:, first : first + state.order] @ whiten.T @ half)
         roots.append(covariance_root(within - half.T @ half))
         first += state.order
-    white = jax.random.normal(key, (path.shape[0], system.order, m), path.dtype)
-    unseen = _stationary_path(system, parameters, tuple(roots), times, white)
-    return jnp.einsum("a,tam->tm", system.observe(parameters), jnp.concatenate(means, axis=1) + unseen)
+    white = jax.random.normal(key, (path.shape[0], ssm.order, m), path.dtype)
+    unseen = _stationary_path(ssm, parameters, tuple(roots), times, white)
+    return jnp.einsum("a,tam->tm", ssm.observe(parameters), jnp.concatenate(means, axis=1) + unseen)
 
 
-def _stationary_path(system: System, parameters, roots, times, white) -> Float[Array, "T p m"]:
+def _stationary_path(ssm: StateSpaceModel, parameters, roots, times, white) -> Float[Array, "T p m"]:
     """States that no data have seen at increasing times, from standard normal numbers and roots in space."""
 
     def noise(covariances, white):
@@ -103,23 +103,23 @@ def _stationary_path(system: System, parameters, roots, times, white) -> Float[A
 
     def forward(state, inputs):
         dt, white = inputs
-        transition = system.transition(parameters, dt)
+        transition = ssm.transition(parameters, dt)
         state = transition.move @ state + noise(transition.noise, white)
         return state, state
 
-    start = noise(system.stationary(parameters), white[0])
+    start = noise(ssm.stationary(parameters), white[0])
     _, later = jax.lax.scan(forward, start, (jnp.diff(times), white[1:]))
     return jnp.concatenate([start[None], later])
 
 
-def _earlier(key, filter: DenseFilter, environment, state: DenseState, dt, later):
+def _earlier(key, filter: DenseFilter, matrices, state: DenseState, dt, later):
     """The state at one time given the data up to it and the state a time ``dt`` later."""
     key_now, key_noise = jax.random.split(key)
     now = _drawn(key_now, state)
-    moved = filter.predict(environment, DenseState(now, jnp.zeros_like(state.covariance)), dt)
+    moved = filter.predict(matrices, DenseState(now, jnp.zeros_like(state.covariance)), dt)
     ahead = _drawn(key_noise, moved)
-    predicted = filter.predict(environment, state, dt)
-    cross = filter.moved_rows(environment, state.covariance, dt)  # of the later state with the earlier one
+    predicted = filter.predict(matrices, state, dt)
+    cross = filter.moved_rows(matrices, state.covariance, dt)  # of the later state with the earlier one
     root = covariance_root(predicted.covariance)
     return now + cross.T @ solve_lower(root, solve_lower(root, later - ahead), transpose=True)
 

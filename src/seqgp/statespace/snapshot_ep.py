@@ -1,9 +1,9 @@
 """Expectation propagation: Gaussian sites for data of any pointwise likelihood, until the moments of each are right.
 
-Each datum is a site ``exp(−½ precision u² + pull u)`` in the shift ``u`` of the level from what was predicted,
+Each datum is a site ``exp(−½ precision u² + pull u)`` in the shift ``u`` of ``f`` from what was predicted,
 ``u ~ N(0, V)``. A sweep divides each site out of the posterior (the cavity), integrates the likelihood of the datum
 against it (the tilted distribution) and gives the site the moments of that. Sweeps end where nothing changes any more.
-Sites of data that make the level less certain (two modes under Student's t) have a negative precision.
+Sites of data that make ``f`` less certain (two modes under Student's t) have a negative precision.
 """
 
 from __future__ import annotations
@@ -51,35 +51,35 @@ class SitePosterior(NamedTuple):
     growth: Float[Array, "N N"] | None  # W, where precisions may be negative
 
 
-def site_posterior(sites: SnapshotSites, spread: Float[Array, "N N"], signed: bool) -> SitePosterior:
+def site_posterior(sites: SnapshotSites, f_cov: Float[Array, "N N"], signed: bool) -> SitePosterior:
     """By way of ``B = I + D V D`` (Rasmussen & Williams 2006, section 3.4.3), then the sites of negative precision.
 
     ``1 − precision · variance`` is the diagonal of ``B⁻¹``: taken from there, a site far more precise than the cavity
     leaves the cavity its digits.
     """
-    eye = jnp.eye(len(spread))
+    eye = jnp.eye(len(f_cov))
     scale = jnp.sqrt(jnp.maximum(sites.precision, 0.0))
-    root = cholesky(eye + scale[:, None] * spread * scale[None, :])
+    root = cholesky(eye + scale[:, None] * f_cov * scale[None, :])
     inverse = solve_lower(root, eye)
-    half = (inverse * scale[None, :]) @ spread
-    after = spread - half.T @ half
+    half = (inverse * scale[None, :]) @ f_cov
+    after = f_cov - half.T @ half
     left = jnp.sum(inverse**2, axis=0)
     precise = left < 0.5
     variance = jnp.where(precise, (1 - left) / jnp.where(precise, scale, 1.0) ** 2, jnp.diagonal(after))
     variance, log_determinant = jnp.maximum(variance, 0.0), jnp.sum(jnp.log(jnp.diagonal(root)))
     # Of precise sites the pull is nearly precision times mean, so that their difference, the slope, is taken otherwise.
     centre, rest = sites.pull / jnp.where(precise, scale, jnp.inf), jnp.where(precise, 0.0, sites.pull)
-    slope = rest + scale * (inverse.T @ (inverse @ (centre - scale * (spread @ rest))))
+    slope = rest + scale * (inverse.T @ (inverse @ (centre - scale * (f_cov @ rest))))
     if not signed:
-        return SitePosterior(spread @ slope, variance, slope, left, log_determinant, root, scale, None)
+        return SitePosterior(f_cov @ slope, variance, slope, left, log_determinant, root, scale, None)
     less = jnp.sqrt(jnp.maximum(-sites.precision, 0.0))
     other = cholesky(eye - less[:, None] * after * less[None, :])
     more = jnp.sum(solve_lower(other, less[:, None] * after) ** 2, axis=0)
     left = jnp.where(sites.precision > 0, left - sites.precision * more, 1 - sites.precision * (variance + more))
     growth = solve_lower(other, less[:, None] * (eye - half.T @ (inverse * scale[None, :]))).T
-    slope = slope + growth @ solve_lower(other, less * (spread @ slope))
+    slope = slope + growth @ solve_lower(other, less * (f_cov @ slope))
     log_determinant = log_determinant + jnp.sum(jnp.log(jnp.diagonal(other)))
-    return SitePosterior(spread @ slope, variance + more, slope, left, log_determinant, root, scale, growth)
+    return SitePosterior(f_cov @ slope, variance + more, slope, left, log_determinant, root, scale, growth)
 
 
 class Propagated(NamedTuple):
@@ -121,7 +121,7 @@ class _Tables(NamedTuple):
 def propagate(
     log_density: LogDensity,
     start: SnapshotSites,
-    spread: Float[Array, "N N"],
+    f_cov: Float[Array, "N N"],
     seen: Bool[Array, " N"],
     signed: bool,
     discrete: bool = False,
@@ -136,15 +136,15 @@ def propagate(
         signed: whether the likelihood may make a level less certain, as one that is not log-concave does.
         discrete: whether data are, so that no log probability is above zero.
     """
-    prior = jnp.where(seen, jnp.maximum(jnp.diagonal(spread), 1e-300), 1.0)
+    prior = jnp.where(seen, jnp.maximum(jnp.diagonal(f_cov), 1e-300), 1.0)
 
     def next_table(carry: _Tables) -> _Tables:
         floor = jnp.where((carry.number < SIGNED) & signed, -jnp.inf, 0.0)
         sites = carry.sites._replace(precision=jnp.maximum(carry.sites.precision, floor))
-        cavity = cavity_of(site_posterior(sites, spread, signed), prior, seen)
+        cavity = cavity_of(site_posterior(sites, f_cov, signed), prior, seen)
         table = tabulated(log_density, cavity)
-        sites, ended = _swept(table, sites, spread, prior, seen, signed, floor)
-        now = cavity_of(site_posterior(sites, spread, signed), prior, seen)
+        sites, ended = _swept(table, sites, f_cov, prior, seen, signed, floor)
+        now = cavity_of(site_posterior(sites, f_cov, signed), prior, seen)
         sd, first = jnp.sqrt(now.variance), jnp.sqrt(cavity.variance)
         still = (jnp.abs(now.mean - cavity.mean) < MOVED * jnp.minimum(sd, first)) & (
             jnp.maximum(sd / first, first / sd) < STRETCHED
@@ -156,7 +156,7 @@ def propagate(
     carry = _Tables(start, none, none, ~seen, jnp.zeros((), int))
     going = lambda carry: (~jnp.all(carry.converged) | (carry.number == 0)) & (carry.number < TABLES)  # noqa: E731
     end = jax.lax.while_loop(going, next_table, carry)
-    posterior = site_posterior(end.sites, spread, signed)
+    posterior = site_posterior(end.sites, f_cov, signed)
     cavity = cavity_of(posterior, prior, seen)
     log_evidence = log_evidence_of(end.sites, posterior, cavity, end.log_mass, seen)
     allowed = jnp.sum(jnp.where(seen, end.most + ALLOWED, 0.0))
@@ -173,12 +173,12 @@ def propagate(
 
 
 def _swept(
-    table: Tabulated, sites: SnapshotSites, spread, prior, seen, signed, floor
+    table: Tabulated, sites: SnapshotSites, f_cov, prior, seen, signed, floor
 ) -> tuple[SnapshotSites, Bool[Array, " N"]]:
     """Sweeps with one table of the likelihoods, and which data's sites have converged."""
 
     def sweep(carry: _Sweeping) -> _Sweeping:
-        posterior = site_posterior(carry.sites, spread, signed)
+        posterior = site_posterior(carry.sites, f_cov, signed)
         cavity = cavity_of(posterior, prior, seen)
         _, tilted = table.times(cavity)
         wanted = 1 / tilted.variance - 1 / cavity.variance

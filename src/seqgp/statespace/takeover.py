@@ -8,37 +8,37 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from seqgp.linalg.types import Array
-from seqgp.statespace.eigenbasis import RotatedEnvironment, RotatedFilter, RotatedState
+from seqgp.statespace.eigenbasis import RotatedFilter, RotatedMatrices, RotatedState
 from seqgp.statespace.low_rank import LowRankState
 from seqgp.statespace.low_rank_extend import complete_blocks, low_rank_from_dense
-from seqgp.statespace.network import NetworkEnvironment, NetworkFilter, NetworkState
+from seqgp.statespace.network import NetworkFilter, NetworkMatrices, NetworkState
 
 RECENT = 32  # snapshots from which a filter that takes over knows what complete data would have left
 
 
-def take_over(before: Any, after: Any, environment: Any, state: Any) -> tuple[Any, Any]:
-    """Environment and state of the filter ``after``, whose first sites are those of the filter ``before``.
+def take_over(before: Any, after: Any, matrices: Any, state: Any) -> tuple[Any, Any]:
+    """matrices and state of the filter ``after``, whose first sites are those of the filter ``before``.
 
     Exact, except where the covariance is compressed to the rank of a :class:`NetworkFilter`, which adds to what it
     folded.
     """
     if not isinstance(after, NetworkFilter):
-        dense, environment, state = before.as_dense(environment, state)
-        return dense.extended(after, environment, state)
+        dense, matrices, state = before.as_dense(matrices, state)
+        return dense.extended(after, matrices, state)
     if isinstance(before, RotatedFilter) and before.sites == after.sites:
-        return _rotated_to_low_rank(before, after, environment, state)
-    return _dense_to_low_rank(before, after, environment, state)
+        return _rotated_to_low_rank(before, after, matrices, state)
+    return _dense_to_low_rank(before, after, matrices, state)
 
 
 def _rotated_to_low_rank(
-    before: RotatedFilter, after: NetworkFilter, environment: RotatedEnvironment, state: RotatedState
-) -> tuple[NetworkEnvironment, NetworkState]:
+    before: RotatedFilter, after: NetworkFilter, matrices: RotatedMatrices, state: RotatedState
+) -> tuple[NetworkMatrices, NetworkState]:
     """Exactly: after complete data the covariance is a function of ``K_space``, so only its eigenvalues are sorted."""
-    found = after.environment_at(environment.parameters)
-    vectors, largest_first = found.modes.vectors, jnp.argsort(-environment.values)
+    found = after.matrices_at(matrices.parameters)
+    vectors, largest_first = found.modes.vectors, jnp.argsort(-matrices.values)
 
     def turned(values: Float[Array, "*k M"]) -> Float[Array, "*k M"]:
-        at_sites = before.rotate_back(environment, values.reshape(-1, before.sites).T).T
+        at_sites = before.rotate_back(matrices, values.reshape(-1, before.sites).T).T
         return (at_sites @ vectors).reshape(values.shape)
 
     factor = jnp.zeros((after.compression.rank, state.mean.shape[0], after.leading))
@@ -53,23 +53,23 @@ def _rotated_to_low_rank(
     return found, NetworkState(low_rank, jnp.zeros(()))
 
 
-def _dense_to_low_rank(before: Any, after: NetworkFilter, environment: Any, state: Any):
+def _dense_to_low_rank(before: Any, after: NetworkFilter, matrices: Any, state: Any):
     """By way of the covariance written out, on all sites."""
-    system, parameters = after.system, environment.parameters
-    dense, known, written = before.as_dense(environment, state)
+    ssm, parameters = after.ssm, matrices.parameters
+    dense, known, written = before.as_dense(matrices, state)
     _, written = dense.extended(after.dense, known, written)
-    found = after.environment_at(parameters)
-    noise = system.model.likelihood.noise(after.context, parameters)
-    stationary = system.stationary(parameters)
+    found = after.matrices_at(parameters)
+    noise = ssm.model.likelihood.noise(after.context, parameters)
+    stationary = ssm.stationary(parameters)
     complete = complete_blocks(
-        found.modes, stationary, lambda dt: system.transition(parameters, dt).move, after.recent,
-        system.observe(parameters), noise,
+        found.modes, stationary, lambda dt: ssm.transition(parameters, dt).move, after.recent,
+        ssm.observe(parameters), noise,
     )  # fmt: skip
-    real = jnp.tile(jnp.asarray(after.mask), system.order)
-    real = jnp.concatenate([real, jnp.ones(len(system.in_state), bool)])
+    real = jnp.tile(jnp.asarray(after.mask), ssm.order)
+    real = jnp.concatenate([real, jnp.ones(len(ssm.in_state), bool)])
     cov = jnp.where(real[:, None] & real[None, :], written.covariance, 0.0)
     low_rank, folded = low_rank_from_dense(
-        written.mean, cov, found.modes, stationary, complete, noise, system.coefficient_scales(),
+        written.mean, cov, found.modes, stationary, complete, noise, ssm.coefficient_scales(),
         after.compression.rank, after.leading,
     )  # fmt: skip
     return found, NetworkState(low_rank, getattr(state, "folded", jnp.zeros(())) + folded)

@@ -1,6 +1,6 @@
-"""How the data of a snapshot change the Gaussian of the level at their places: exactly, or by expectation propagation.
+"""How the data of a snapshot change the Gaussian of ``f`` at their places: exactly, or by expectation propagation.
 
-A filter predicts the level at the data as ``N(m, V)``. Gaussian data change it exactly. For other pointwise
+A filter predicts ``f`` at the data as ``N(m, V)``. Gaussian data change it exactly. For other pointwise
 likelihoods each datum is replaced by a Gaussian site: first at the mode (Laplace's method), then such that the moments
 of each datum's own posterior are right (expectation propagation, :mod:`seqgp.statespace.snapshot_ep`).
 """
@@ -17,7 +17,7 @@ from seqgp.kernels.base import Parameters
 from seqgp.likelihoods.base import Likelihood
 from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.linalg.types import Array
-from seqgp.statespace.newton import climb
+from seqgp.statespace.newton import damped_newton
 from seqgp.statespace.observation import Observation
 from seqgp.statespace.quadrature import LogDensity
 from seqgp.statespace.snapshot_ep import SnapshotSites, propagate, site_posterior
@@ -35,11 +35,11 @@ class Update(NamedTuple):
     log_evidence: Float[Array, ""]
     growth: Float[Array, "N N"] | None = None  # W: the covariance rises by V W W' V, where data can make it do so
     fault: Int[Array, " N"] | None = None  # of each datum, an index of FAULTS
-    sites: SnapshotSites | None = None  # of EP, in the shift of the level from what was predicted
+    sites: SnapshotSites | None = None  # of EP, in the shift of ``f`` from what was predicted
 
 
 def gaussian_update(
-    variance: Float[Array, "..."], observation: Observation, level: Float[Array, " N"], spread: Float[Array, "N N"]
+    variance: Float[Array, "..."], observation: Observation, f: Float[Array, " N"], f_cov: Float[Array, "N N"]
 ) -> Update:
     """Data with Gaussian noise; those not seen take no part.
 
@@ -51,8 +51,8 @@ def gaussian_update(
     """
     seen, n = observation.seen, observation.y.shape[0]
     variance = jnp.broadcast_to(variance, (n,))
-    root = cholesky(spread + jnp.diag(jnp.where(seen, variance, 1.0)))
-    white = solve_lower(root, jnp.where(seen, observation.y - level, 0.0))
+    root = cholesky(f_cov + jnp.diag(jnp.where(seen, variance, 1.0)))
+    white = solve_lower(root, jnp.where(seen, observation.y - f, 0.0))
     count = jnp.sum(seen, dtype=float)
     log_evidence = -0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(root))) - 0.5 * count * jnp.log(2 * jnp.pi)
     rest = -0.5 * observation.squares / variance[0] - 0.5 * observation.left_over * jnp.log(2 * jnp.pi * variance[0])
@@ -63,8 +63,8 @@ def approximate_update(
     likelihood: Likelihood,
     parameters: Parameters,
     observation: Observation,
-    level: Float[Array, " N"],
-    spread: Float[Array, "N N"],
+    f: Float[Array, " N"],
+    f_cov: Float[Array, "N N"],
     propagated: bool = True,
 ) -> Update:
     """Data of any pointwise likelihood: Laplace's method, then expectation propagation from there.
@@ -74,25 +74,25 @@ def approximate_update(
     seen, signed = observation.seen, not likelihood.bell_shaped
 
     def log_density(shift: Float[Array, " N"]) -> Float[Array, " N"]:
-        distribution = likelihood.distribution(level + shift, observation.context, parameters)
+        distribution = likelihood.distribution(f + shift, observation.context, parameters)
         return jnp.where(seen, distribution.log_prob(observation.y), 0.0)
 
-    mode, sites = laplace(log_density, spread)
+    mode, sites = laplace(log_density, f_cov)
     if not propagated:
-        posterior = site_posterior(sites, spread, signed)
+        posterior = site_posterior(sites, f_cov, signed)
         quadratic = 0.5 * posterior.slope @ mode
         log_evidence = jnp.sum(log_density(mode)) - quadratic - posterior.log_determinant
         return Update(posterior.slope, posterior.root, posterior.scale, log_evidence, posterior.growth)
-    support = likelihood.distribution(level, observation.context, parameters).support
+    support = likelihood.distribution(f, observation.context, parameters).support
     discrete = bool(getattr(support, "is_discrete", False))
-    posterior, log_evidence, fault, sites = propagate(log_density, sites, spread, jnp.asarray(seen), signed, discrete)
+    posterior, log_evidence, fault, sites = propagate(log_density, sites, f_cov, jnp.asarray(seen), signed, discrete)
     fault = jnp.where(jnp.isneginf(log_evidence), 0, fault)  # data that cannot be need no sites
     log_evidence = jnp.where(jnp.any(fault > 0), jnp.nan, log_evidence)
     return Update(posterior.slope, posterior.root, posterior.scale, log_evidence, posterior.growth, fault, sites)
 
 
-def laplace(log_density: LogDensity, spread: Float[Array, "N N"]) -> tuple[Float[Array, " N"], SnapshotSites]:
-    """The most probable shift of the level, by Newton's method, and sites there; no sites where they lead elsewhere."""
+def laplace(log_density: LogDensity, f_cov: Float[Array, "N N"]) -> tuple[Float[Array, " N"], SnapshotSites]:
+    """The most probable shift of ``f``, by Newton's method, and sites there; no sites where they lead elsewhere."""
 
     def sites_at(shift) -> SnapshotSites:
         gradient, curvature = jax.jvp(jax.grad(lambda u: jnp.sum(log_density(u))), (shift,), (jnp.ones_like(shift),))
@@ -100,15 +100,15 @@ def laplace(log_density: LogDensity, spread: Float[Array, "N N"]) -> tuple[Float
         return SnapshotSites(precision, precision * shift + gradient)
 
     def log_posterior(dual):  # u = V dual
-        shift = spread @ dual
+        shift = f_cov @ dual
         return jnp.sum(log_density(shift)) - 0.5 * dual @ shift
 
     def newton(dual):
-        return site_posterior(sites_at(spread @ dual), spread, signed=False).slope
+        return site_posterior(sites_at(f_cov @ dual), f_cov, signed=False).slope
 
-    mode = spread @ climb(log_posterior, newton, jnp.zeros(len(spread)), enough=GAIN)
+    mode = f_cov @ damped_newton(log_posterior, newton, jnp.zeros(len(f_cov)), enough=GAIN)
     sites = sites_at(mode)
     # Where the log likelihood is not concave the sites at a mode may be anything, and none are better.
-    away = jnp.abs(site_posterior(sites, spread, signed=False).mean - mode)
-    found = jnp.all(away < FOUND * jnp.sqrt(jnp.diagonal(spread)) + 1e-150)
+    away = jnp.abs(site_posterior(sites, f_cov, signed=False).mean - mode)
+    found = jnp.all(away < FOUND * jnp.sqrt(jnp.diagonal(f_cov)) + 1e-150)
     return mode, SnapshotSites(*(jnp.where(found, part, 0.0) for part in sites))

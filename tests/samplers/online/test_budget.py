@@ -36,10 +36,10 @@ def test_what_is_said_to_be_needed_is_what_filters_take(sites):
     y[0] = np.nan
     state, _ = seqgp.OnlineSampler(MODEL, particles=16, draws=10).init(jax.random.key(0), seqgp.Snapshot(0.0, x, y))
     filters, filter = state.live.filters, state.live.history.filter
-    environments, states = (
+    all_matrices, states = (
         sum(leaf.nbytes for group in filters.groups for leaf in jax.tree.leaves(group[part])) / 16 for part in (0, 1)
     )
-    assert budget.particle_bytes(filter) == pytest.approx(2 * environments + 3 * states, rel=0.05)
+    assert budget.particle_bytes(filter) == pytest.approx(2 * all_matrices + 3 * states, rel=0.05)
 
 
 COUNTS = seqgp.Model(

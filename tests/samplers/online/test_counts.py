@@ -11,7 +11,7 @@ TIMES = np.array([0.0, 0.5, 1.2])
 
 
 def by_quadrature(likelihood, y, mean):
-    """Log evidence, and mean and sd of the level at the last time."""
+    """Log evidence, and mean and sd of ``f`` at the last time."""
     line = np.linspace(-6, 6, 121)
     path = np.stack(np.meshgrid(line, line, line, indexing="ij"), axis=-1)  # without the mean
     distance = np.abs(TIMES[:, None] - TIMES[None, :])
@@ -45,6 +45,6 @@ def test_the_hard_cases_are_close_to_exact(likelihood, y, mean):
         state, info = sampler.step(jax.random.key(i), state, snapshot)
     evidence, centre, sd = by_quadrature(likelihood, y, mean)
     assert info.log_evidence == pytest.approx(evidence, abs=0.02)
-    level = np.asarray(state.latent)[:, 0]
-    assert abs(level.mean() - centre) < 0.05 * sd
-    assert level.std() == pytest.approx(sd, rel=0.05)
+    f = np.asarray(state.latent)[:, 0]
+    assert abs(f.mean() - centre) < 0.05 * sd
+    assert f.std() == pytest.approx(sd, rel=0.05)

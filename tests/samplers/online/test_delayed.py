@@ -14,7 +14,7 @@ from seqgp.base.errors import DataError, ModelError, SamplerError
 from seqgp.samplers.online.filters import filter_of, run_filters
 from seqgp.samplers.online.history import begin
 from seqgp.samplers.online.predictive import predictive_of
-from seqgp.statespace.model import System
+from seqgp.statespace.model import StateSpaceModel
 
 TIMES = np.array([0.0, 1.1, 2.9, 4.0, 6.5, 7.6])
 NOISE = 0.3
@@ -68,17 +68,17 @@ def flat(snapshots):
 
 def filtered(model, snapshots):
     """History, filters of one particle, and the log evidence of its snapshots."""
-    system = System(model)
-    history = begin(system, "auto", snapshots[0])
+    ssm = StateSpaceModel(model)
+    history = begin(ssm, "auto", snapshots[0])
     for snapshot in snapshots[1:]:
         history = history.with_snapshot(snapshot)
-    filters, increments, _ = run_filters(history, np.zeros((1, len(system.in_particles))), len(snapshots))
+    filters, increments, _ = run_filters(history, np.zeros((1, len(ssm.in_particles))), len(snapshots))
     return history, filters, increments[0]
 
 
 def level_at(history, filters, x, t):
-    where = predictive_of(history, filters, np.zeros(1, int), np.zeros((1, 0)), x, t, None).where
-    found = history.filter.level(*jax.tree.map(jnp.asarray, filter_of(filters, 0)), where)
+    query = predictive_of(history, filters, np.zeros(1, int), np.zeros((1, 0)), x, t, None).query
+    found = history.filter.predict_f(*jax.tree.map(jnp.asarray, filter_of(filters, 0)), query)
     return np.asarray(found.mean), np.asarray(found.covariance)
 
 
@@ -107,9 +107,9 @@ def test_evidence_and_posterior_at_the_stations_are_those_of_the_kernel(name):
 @pytest.mark.parametrize("name", ["Matern32", "sum"])
 def test_stations_join_and_new_places_are_asked_about(name):
     snapshots = data(joins=3)
-    places = np.random.default_rng(3).uniform(-0.3, 2.3, (4, 2))
+    operator = np.random.default_rng(3).uniform(-0.3, 2.3, (4, 2))
     for ahead in (0.0, 0.1, 1.7):
-        check(CASES[name], snapshots, places, TIMES[-1] + ahead)
+        check(CASES[name], snapshots, operator, TIMES[-1] + ahead)
 
 
 def test_a_new_place_after_the_first_snapshot():
@@ -239,7 +239,7 @@ def test_what_cannot_be_is_refused_by_name():
         with pytest.raises(ModelError, match=f"{sampler.__name__} does not take seqgp.Delayed"):
             sampler(model)
     with pytest.raises(SamplerError, match="latent = Knots"):
-        begin(System(model), seqgp.Knots(nodes=4), data()[0])
+        begin(StateSpaceModel(model), seqgp.Knots(nodes=4), data()[0])
 
 
 def test_terms_share_or_have_their_own_slowness():

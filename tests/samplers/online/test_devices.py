@@ -19,7 +19,7 @@ from streams import model, sampled, snapshots
 found = {}
 for name, data in {"rotated": snapshots(), "dense": snapshots(missing=0.2), "late": snapshots(late=True)}.items():
     state, info = sampled(seqgp.OnlineSampler(model(), particles=32, draws=20), data[:7])
-    (environment, filters), *more = state.live.filters.groups
+    (matrices, filters), *more = state.live.filters.groups
     leaf = jax.tree.leaves(filters)[0]
     used = len(leaf.sharding.device_set) if isinstance(leaf, jax.Array) else 1
     prediction = seqgp.predict(jax.random.key(5), model(), state, data[0].x, t=data[6].t + 1)
@@ -35,11 +35,9 @@ np.savez(sys.argv[2], **found)
 
 def drawn(devices, path):
     flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
-    environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+    matrices = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     here = str(Path(__file__).parents[2])
-    ended = subprocess.run(
-        [sys.executable, "-c", CODE, here, str(path)], env=environment, capture_output=True, text=True
-    )
+    ended = subprocess.run([sys.executable, "-c", CODE, here, str(path)], env=matrices, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr[-3000:]
     return np.load(path)
 

@@ -69,8 +69,8 @@ def bootstrap_evidences(rng, t, y, lengthscales, scales, particles):
         logs = stats.poisson.logpmf(y[i], np.exp(f + MEAN))
         total += logsumexp(logs, axis=1) - np.log(particles)
         share = np.cumsum(np.exp(logs - logsumexp(logs, axis=1, keepdims=True)), axis=1)
-        places = (np.arange(particles) + rng.random((len(f), 1))) / particles
-        index = np.stack([np.searchsorted(a, b) for a, b in zip(share, places)])
+        operator = (np.arange(particles) + rng.random((len(f), 1))) / particles
+        index = np.stack([np.searchsorted(a, b) for a, b in zip(share, operator)])
         f = np.take_along_axis(f, np.minimum(index, particles - 1), axis=1)
     return total
 

@@ -10,7 +10,7 @@ from seqgp.samplers.online import filters, predictive
 from seqgp.samplers.online.filters import run_filters
 from seqgp.samplers.online.history import laid_out
 from seqgp.samplers.online.memory import QuadraticFit
-from seqgp.statespace.model import System
+from seqgp.statespace.model import StateSpaceModel
 from streams import model, sampled
 
 
@@ -87,9 +87,9 @@ def coming_and_going(count, stations=12):
 
 def test_sites_that_are_there_from_the_start_change_nothing():
     """Each snapshot's log density for each particle is the one with stations that join as they come."""
-    system, data = System(model()), list(coming_and_going(8))
-    z = np.random.default_rng(0).normal(size=(16, len(system.particle_prior()[0])))
-    one_by_one, together = (laid_out(system, "auto", data, [None] * 8, count) for count in (1, 8))
+    ssm, data = StateSpaceModel(model()), list(coming_and_going(8))
+    z = np.random.default_rng(0).normal(size=(16, len(ssm.particle_prior()[0])))
+    one_by_one, together = (laid_out(ssm, "auto", data, [None] * 8, count) for count in (1, 8))
     assert len(one_by_one.segments) > 1 == len(together.segments)
     expected, found = (run_filters(history, z, 8)[1] for history in (one_by_one, together))
     assert found == pytest.approx(expected, rel=1e-8, abs=1e-8)

@@ -60,7 +60,7 @@ def run():
 def dense(run):
     """The dense filters of the same particles over the same data."""
     state = run.state
-    history = laid_out(sampler().system, "auto", state.snapshots, state.surrogates, plan=FIRST_PLAN._replace(rank=0))
+    history = laid_out(sampler().ssm, "auto", state.snapshots, state.surrogates, plan=FIRST_PLAN._replace(rank=0))
     filters, increments, _ = run_filters(history, np.asarray(state.particles.z), TIMES)
     return history, filters, increments
 
@@ -109,10 +109,10 @@ def test_predictions_are_those_of_the_dense_filter(run, dense, x):
 
 
 def _levels(history, filters, state, x):
-    where = predictive_of(history, filters, state.particle, np.asarray(state.z), x, state.t + 0.5, None).where
+    query = predictive_of(history, filters, state.particle, np.asarray(state.z), x, state.t + 0.5, None).query
 
     def run(groups):
-        return jax.lax.map(lambda one: history.filter.level(*one, where), groups)
+        return jax.lax.map(lambda one: history.filter.predict_f(*one, query), groups)
 
     parts = [jax.jit(run)(group) for group in filters.groups]
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
@@ -146,10 +146,10 @@ def test_smoothed_moments_are_those_of_the_dense_filter(run):
 
 def test_where_it_does_not_pay_the_dense_filter_is_used():
     """Too few stations, and too many gaps; a bad day among good ones changes nothing."""
-    system = sampler().system
+    ssm = sampler().ssm
 
     def used(data):
-        history = laid_out(system, "auto", data, [None] * len(data))
+        history = laid_out(ssm, "auto", data, [None] * len(data))
         return [segment.filter.name for segment in history.segments]
 
     assert set(used(stream(stations=50))) == {"dense"}
@@ -166,8 +166,8 @@ def test_where_it_does_not_pay_the_dense_filter_is_used():
 
 
 def test_a_rank_that_is_too_small_grows(run):
-    data, system = DATA[:4], sampler().system
-    history = laid_out(system, "auto", data, [None] * 4, plan=FIRST_PLAN._replace(rank=4))
+    data, ssm = DATA[:4], sampler().ssm
+    history = laid_out(ssm, "auto", data, [None] * 4, plan=FIRST_PLAN._replace(rank=4))
     filters, _, _ = run_filters(history, np.asarray(run.state.particles.z), 4)
     grown, _ = rank.with_accurate_rank(history, run.state.particles, filters, 4, 1, whole=False)
     assert grown.plan.rank in (8, 16, 32)

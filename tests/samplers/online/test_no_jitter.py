@@ -30,7 +30,7 @@ def solve(root, columns):
 
 
 def dense(y):
-    """Log evidence, and mean and sd of the level at the data, in extended precision."""
+    """Log evidence, and mean and sd of ``f`` at the data, in extended precision."""
     seen = ~np.isnan(y)
     x, y = X[seen, 0].astype(np.longdouble), y[seen].astype(np.longdouble)
     k = np.exp(-((x[:, None] - x[None, :]) ** 2) / 2)

@@ -120,5 +120,5 @@ def test_draws_beyond_the_fitted_values_are_told():
     from seqgp.samplers.online.info import _kernel_warnings
 
     moved = state._replace(parameters={"time.power": np.full(50, 1.9)})
-    (told,) = _kernel_warnings(moved, sampler.system)
+    (told,) = _kernel_warnings(moved, sampler.ssm)
     assert "100% of the draws of time.power are outside 1.46 to 1.55" in told

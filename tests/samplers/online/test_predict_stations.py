@@ -7,8 +7,8 @@ import pytest
 
 import seqgp
 from seqgp.statespace.eigenbasis import RotatedFilter
-from seqgp.statespace.model import System
-from seqgp.statespace.observation import Observation, Places, Where
+from seqgp.statespace.model import StateSpaceModel
+from seqgp.statespace.observation import Observation, Query, SiteOperator
 
 STATIONS, TIME, SPACE, SCALE, NOISE, MEAN = 6, 2.0, 0.7, 1.3, 0.4, 0.3
 RNG = np.random.default_rng(8)
@@ -23,7 +23,7 @@ def model():
 
 
 def exact(index, ahead):
-    """Mean and covariance of the level at stations, a while after one complete snapshot."""
+    """Mean and covariance of ``f`` at stations, a while after one complete snapshot."""
     away = np.abs(X[:, None, :] - X[None, :, :]) / SPACE
     space = SCALE**2 * np.exp(-np.sqrt((away**2).sum(-1)))
     later = np.exp(-ahead / TIME)
@@ -43,20 +43,20 @@ def some_stations(case):
 def test_draws_at_stations_have_the_right_mean_and_covariance(case):
     """Draws are linear in their normal numbers, so that both are read off without any Monte Carlo error."""
     index, ahead = some_stations(case), AHEAD * (case % 2)
-    system = System(model())
-    filter, none = RotatedFilter(system, X, None), np.zeros(())
-    columns = system.columns(0.0, X, None)
+    ssm = StateSpaceModel(model())
+    filter, none = RotatedFilter(ssm, X, None), np.zeros(())
+    columns = ssm.columns(0.0, X, None)
     complete = Observation(
-        none, Places(index=np.arange(STATIONS)), Y, np.ones(STATIONS, bool), system.design(columns), columns, none,
+        none, SiteOperator(index=np.arange(STATIONS)), Y, np.ones(STATIONS, bool), ssm.design(columns), columns, none,
         none, None,
     )  # fmt: skip
-    where = Where(X[index], Places(index=index), columns[index], np.asarray(ahead))
+    query = Query(X[index], SiteOperator(index=index), columns[index], np.asarray(ahead))
 
     def drawn():
-        environment = filter.environment(jnp.zeros(0))
-        state, _ = filter.absorb(environment, filter.start(environment), complete)
-        white = jnp.concatenate([jnp.zeros((1, filter.normals(where))), jnp.eye(filter.normals(where))])
-        return filter.draw_levels_given(environment, state, where, jnp.zeros((len(white), 0)), white)
+        matrices = filter.matrices(jnp.zeros(0))
+        state, _ = filter.update(matrices, filter.start(matrices), complete)
+        white = jnp.concatenate([jnp.zeros((1, filter.normals(query))), jnp.eye(filter.normals(query))])
+        return filter.draw_f_given(matrices, state, query, jnp.zeros((len(white), 0)), white)
 
     found = np.asarray(jax.jit(drawn)())
     mean, covariance = exact(index, ahead)

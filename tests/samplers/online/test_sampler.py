@@ -70,7 +70,7 @@ def test_filters_on_knots_are_computed_again_where_no_parameter_is_inferred():
 
 
 def test_prediction_is_the_filters():
-    """At a station far in the future the level is the prior's; at the present it is the state's."""
+    """At a station far in the future ``f`` is the prior's; at the present it is the state's."""
     sampler, data = seqgp.OnlineSampler(model(), particles=64, draws=3000), snapshots()
     state, _ = sampled(sampler, data)
     now = seqgp.predict(jax.random.key(1), model(), state, data[-1].x)

@@ -46,8 +46,8 @@ def test_linear_data_end_at_the_exact_posterior():
     prior = -0.5 * ((grid - centre[:2]) ** 2 / np.diag(covariance)[:2]).sum(axis=1)
     log_mass = prior - logsumexp(prior) + evidence
     share = np.exp(log_mass - logsumexp(log_mass))
-    level = share @ mean
-    sd = np.sqrt(share @ (variance + mean**2) - level**2)
+    f = share @ mean
+    sd = np.sqrt(share @ (variance + mean**2) - f**2)
     z_mean = share @ grid
     z_sd = np.sqrt(share @ (grid - z_mean) ** 2)
 
@@ -55,7 +55,7 @@ def test_linear_data_end_at_the_exact_posterior():
     weights = state.particles.weights()
     assert info.log_evidence == pytest.approx(logsumexp(log_mass), abs=0.2)
     assert np.abs((weights @ state.particles.z - z_mean) / z_sd).max() < 0.15
-    assert np.abs((np.asarray(state.latent).mean(axis=0) - level) / sd).max() < 0.1
+    assert np.abs((np.asarray(state.latent).mean(axis=0) - f) / sd).max() < 0.1
     assert np.asarray(state.latent).std(axis=0) / sd == pytest.approx(np.ones(4), abs=0.1)
     assert info.extras["surrogate_effective"] > 0.99
 
@@ -65,7 +65,7 @@ def curved(f, context, noise):
 
 
 def curved_quadrature(y, model):
-    """Evidence, moments of the level at the last time and of the noise's ``z``: a curved likelihood at one site."""
+    """Evidence, moments of ``f`` at the last time and of the noise's ``z``: a curved likelihood at one site."""
     line = np.linspace(-4.5, 4.5, 121)
     path = np.stack(np.meshgrid(line, line, line, indexing="ij"), axis=-1)
     covariance = np.asarray(covariance_in_time(jnp.asarray(TIMES), 1.0)) + 1e-8 * np.eye(3)
@@ -105,10 +105,10 @@ def test_curved_data_end_near_the_exact_posterior(high, apart):
     model = curved_model(seqgp.ScaledSigmoid(0, high))
     evidence, mean, sd, noise = curved_quadrature(CURVED, model)
     state, info = sampled(seqgp.OnlineSampler(model, particles=128, draws=8000), curved_data())
-    level = np.asarray(state.latent)[:, 0]
+    f = np.asarray(state.latent)[:, 0]
     assert info.log_evidence == pytest.approx(evidence, abs=0.3)
-    assert abs(level.mean() - mean) < apart * sd
-    assert level.std() == pytest.approx(sd, rel=0.12)
+    assert abs(f.mean() - mean) < apart * sd
+    assert f.std() == pytest.approx(sd, rel=0.12)
     assert float(state.particles.weights() @ state.particles.z[:, 0]) == pytest.approx(noise, abs=0.3)
 
 

@@ -36,26 +36,26 @@ def check_memory(history: Timeline, particles: int) -> None:
     remedy = f"particles={fewer} fit; or" if fewer >= LANES else "no number of particles fits:"
     raise SamplerError(
         f"OnlineSampler: t = {history.snapshots[-1].t}: the filters ({filter.name}) of {particles} particles on "
-        f"{filter.sites} sites, with states of order {history.system.order} and {len(history.system.states)} terms, "
+        f"{filter.sites} sites, with states of order {history.ssm.order} and {len(history.ssm.states)} terms, "
         f"need {needed / 1e9:.1f} GB, and {available / 1e9:.1f} GB are available; {remedy} take "
         "latent=seqgp.Knots(…)"
     )
 
 
 def particle_bytes(filter: Filter) -> int:
-    """Of one particle: environments of particles and of those proposed, and states before and after a step."""
-    system, sites = filter.system, filter.sites
-    order, coefficients = system.order, len(system.in_state)
+    """Of one particle: matrices of particles and of those proposed, and states before and after a step."""
+    ssm, sites = filter.ssm, filter.sites
+    order, coefficients = ssm.order, len(ssm.in_state)
     if isinstance(filter, DenseFilter):
-        environment, state = len(system.states) * sites**2, (order * sites + coefficients) ** 2
+        matrices, state = len(ssm.states) * sites**2, (order * sites + coefficients) ** 2
     elif isinstance(filter, NetworkFilter):
         found = filter_bytes(*_network_size(filter))
         return 2 * (found.parameters + found.basis) + 3 * found.state
     else:
         axes = getattr(filter, "axes", None) or (np.empty(sites),)
-        environment = sum(len(axis) ** 2 for axis in axes) + sites
+        matrices = sum(len(axis) ** 2 for axis in axes) + sites
         state = (order + order**2 + coefficients * order) * sites
-    return BYTES_PER_FLOAT * (2 * environment + 3 * state)
+    return BYTES_PER_FLOAT * (2 * matrices + 3 * state)
 
 
 def working_bytes(filter: Filter) -> int:
@@ -65,19 +65,16 @@ def working_bytes(filter: Filter) -> int:
     if not isinstance(filter, DenseFilter):
         return BYTES_PER_FLOAT * WORKING_MATRICES * filter.sites**2 * cores()
     return (
-        BYTES_PER_FLOAT
-        * WORKING_MATRICES
-        * (filter.system.order * filter.sites + len(filter.system.in_state)) ** 2
-        * cores()
+        BYTES_PER_FLOAT * WORKING_MATRICES * (filter.ssm.order * filter.sites + len(filter.ssm.in_state)) ** 2 * cores()
     )
 
 
 def _network_size(filter: NetworkFilter) -> tuple[FilterKind, FilterSize]:
     """As :mod:`seqgp.statespace.memory_plan` counts, with room for as many gaps as it is used for."""
-    system, gaps = filter.system, gap_room(int(DENSE_GAPS * filter.sites), filter.sites)
+    ssm, gaps = filter.ssm, gap_room(int(DENSE_GAPS * filter.sites), filter.sites)
     kind: FilterKind = "low_rank" if filter.leading == filter.sites else "two_level"
     return kind, FilterSize(
-        filter.sites, system.order, len(system.states), len(system.in_state), filter.compression.rank, gaps,
+        filter.sites, ssm.order, len(ssm.states), len(ssm.in_state), filter.compression.rank, gaps,
         filter.leading,
     )  # fmt: skip
 

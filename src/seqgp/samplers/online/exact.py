@@ -120,7 +120,7 @@ def exact_filters(shared: SharedHistory, z: Float[np.ndarray, "S d"], segment: i
     found = in_threads([run for run, _ in runs])
     sizes = [len(mine[part]) for part in particle_slices(len(mine))]
     kept = [jax.tree.map(lambda leaf: leaf[:size], one) for one, size in zip(found, sizes)]  # noqa: B023
-    filters = Filters(tuple((environment, state) for environment, state, _, _ in kept), segment)
+    filters = Filters(tuple((matrices, state) for matrices, state, _, _ in kept), segment)
     return filters, [(one[2], one[3]) for one in found], sum(seconds for _, seconds in runs)
 
 
@@ -130,7 +130,7 @@ def evaluate(
     """``log Ẑ`` of values of ``z``, with random numbers of its own for each."""
     filters, refined, seconds = exact_filters(shared, z, len(history.segments) - 1)
     snapshot, count = history.snapshots[-1], len(z)
-    n = len(history.system.in_state) + len(snapshot.x)
+    n = len(history.ssm.in_state) + len(snapshot.x)
     keys = rng.integers(0, 2**32, (count, 2), dtype=np.uint32)
     mine = share(count)
     own_z, own_keys = z[mine], keys[mine]
@@ -180,17 +180,17 @@ def _over_bundles(filter: DenseFilter, function, *args):
 
 def _refine(filter: DenseFilter, observations: Observation, length, sites: GaussianSites, z):
     """Environments, filtered states, refined sites and increments."""
-    bell_shaped = filter.system.model.likelihood.bell_shaped
+    bell_shaped = filter.ssm.model.likelihood.bell_shaped
     last = jax.tree.map(lambda leaf: leaf[length - 1], observations)
 
     def one(z):
-        environment = filter.environment(z)
-        history, log_prob = observed_history(filter, environment, observations, length)
+        matrices = filter.matrices(z)
+        history, log_prob = observed_history(filter, matrices, observations, length)
         refined, _, _ = ep_refine(history, log_prob, sites, bell_shaped=bell_shaped, iterations=ITERATIONS)
         refined = GaussianSites(*(jnp.where(jnp.isfinite(new), new, old) for new, old in zip(refined, sites)))
         states = last_states(history, refined, length)
-        _, increment = filter.absorb(environment, states.predicted, last)
-        return environment, states.filtered, refined, increment
+        _, increment = filter.update(matrices, states.predicted, last)
+        return matrices, states.filtered, refined, increment
 
     return _over_bundles(filter, one, z)
 
@@ -199,8 +199,8 @@ def _paths(filter: DenseFilter, observations: Observation, length, z, keys, site
     """Log evidence, its variance, and weighted draws of coefficients and latent at the last data."""
 
     def one(z, key, sites):
-        environment = filter.environment(z)
-        history, log_prob = observed_history(filter, environment, observations, length)
+        matrices = filter.matrices(z)
+        history, log_prob = observed_history(filter, matrices, observations, length)
         key = jax.random.wrap_key_data(key, impl="threefry2x32")
         found = smc_paths(key, history, log_prob, sites, paths=paths, segments=segments, length=length)
         operator = jax.tree.map(lambda leaf: jnp.asarray(leaf)[length - 1], history.operator)

@@ -20,7 +20,7 @@ from seqgp.runtime.engine import compiled, cores, in_threads
 from seqgp.runtime.processes import gathered, share
 from seqgp.samplers.online.history import Segment, Timeline
 from seqgp.statespace.dense import DenseFilter
-from seqgp.statespace.observation import Observation, Where, stacked
+from seqgp.statespace.observation import Observation, Query, stacked
 from seqgp.statespace.protocol import Filter
 from seqgp.statespace.takeover import take_over
 
@@ -79,7 +79,7 @@ def advanced(history: Timeline, filters: Filters) -> tuple[Filters, Float[np.nda
 def faults(history: Timeline, z: Float[np.ndarray, "1 d"]) -> np.ndarray | None:
     """What is wrong with each datum of the last snapshot for one particle; ``None`` where nothing is looked for."""
     filter, observation = history.filter, history.segments[-1].observations[-1]
-    if not isinstance(filter, DenseFilter) or history.system.model.likelihood.conjugate or observation.line is not None:
+    if not isinstance(filter, DenseFilter) or history.ssm.model.likelihood.conjugate or observation.line is not None:
         return None
     filters, _, _ = run_filters(history, z, len(history.snapshots) - 1)
     while filters.segment < len(history.segments) - 1:
@@ -87,8 +87,8 @@ def faults(history: Timeline, z: Float[np.ndarray, "1 d"]) -> np.ndarray | None:
     return np.asarray(compiled(_faults, filter, observation, *filter_of(filters, 0))[0]())
 
 
-def _faults(filter: DenseFilter, observation: Observation, environment, state):
-    return filter.faults(environment, filter.predict(environment, state, observation.dt), observation)
+def _faults(filter: DenseFilter, observation: Observation, matrices, state):
+    return filter.faults(matrices, filter.predict(matrices, state, observation.dt), observation)
 
 
 def chosen(filters: Filters, index: np.ndarray) -> Filters:
@@ -119,7 +119,7 @@ def group_bounds(filters: Filters) -> np.ndarray:
 
 
 def filter_of(filters: Filters, particle: int) -> tuple[Any, Any]:
-    """Environment and state of one particle."""
+    """matrices and state of one particle."""
     ends = np.cumsum(_sizes(filters))
     process, place = divmod(particle, int(ends[-1]))
     group = int(np.searchsorted(ends, place, side="right"))
@@ -132,37 +132,37 @@ def _sizes(filters: Filters) -> list[int]:
     return [len(jax.tree.leaves(state)[0]) for _, state in filters.groups]
 
 
-def over_particles(filter: Filter, function: Callable, where: Where | None = None) -> Callable:
+def over_particles(filter: Filter, function: Callable, query: Query | None = None) -> Callable:
     """A function of one particle for many: all at once where they are small, else one after the other."""
-    small = filter.together(where)
+    small = filter.together(query)
     many = jax.vmap(function) if small else lambda *args: jax.lax.map(lambda one: function(*one), args)
     return lambda *args: on_each(many, len(jax.tree.leaves(args)[0]))(*args)
 
 
 def _begin(filter: Filter, z):
     def one(z):
-        environment = filter.environment(z)
-        return environment, filter.start(environment)
+        matrices = filter.matrices(z)
+        return matrices, filter.start(matrices)
 
     return over_particles(filter, one)(z)
 
 
-def _run(filter: Filter, observations: Observation, environments, states):
-    def one(environment, state):
+def _run(filter: Filter, observations: Observation, all_matrices, states):
+    def one(matrices, state):
         def body(state, observation):
-            state = filter.predict(environment, state, observation.dt)
-            return filter.absorb(environment, state, observation)
+            state = filter.predict(matrices, state, observation.dt)
+            return filter.update(matrices, state, observation)
 
         return jax.lax.scan(body, state, observations)
 
-    return over_particles(filter, one)(environments, states)
+    return over_particles(filter, one)(all_matrices, states)
 
 
-def _convert(before: Filter, after: Filter, environments, states):
-    def one(environment, state):
-        return take_over(before, after, environment, state)
+def _convert(before: Filter, after: Filter, all_matrices, states):
+    def one(matrices, state):
+        return take_over(before, after, matrices, state)
 
-    return over_particles(after, one)(environments, states)
+    return over_particles(after, one)(all_matrices, states)
 
 
 def _started(segment: Segment, z: np.ndarray) -> Filters:
@@ -179,7 +179,7 @@ def _converted(filters: Filters, history: Timeline, number: int) -> tuple[Filter
 def _advanced(filters: Filters, filter: Filter, observations: Observation) -> tuple[Filters, np.ndarray, Spent]:
     runs = [compiled(_run, filter, observations, *group) for group in filters.groups]
     results = in_threads([run for run, _ in runs])
-    groups = tuple((environment, state) for (environment, _), (state, _) in zip(filters.groups, results))
+    groups = tuple((matrices, state) for (matrices, _), (state, _) in zip(filters.groups, results))
     found = np.concatenate([np.asarray(increments) for _, increments in results])
     spent = Spent(found.shape[1], sum(seconds for _, seconds in runs))
     return filters._replace(groups=groups), np.where(np.isnan(found), -np.inf, found), spent

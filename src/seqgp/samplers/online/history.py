@@ -30,9 +30,9 @@ from seqgp.statespace.delayed import DelayedFilter
 from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.eigenbasis import RotatedFilter
 from seqgp.statespace.modal import ModalFilter
-from seqgp.statespace.model import System
+from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.network import NetworkFilter
-from seqgp.statespace.observation import Observation, Places, reduced
+from seqgp.statespace.observation import Observation, SiteOperator, reduced
 from seqgp.statespace.protocol import Filter
 
 MAX_SITES = 1000  # at most, of stations
@@ -66,7 +66,7 @@ class SiteLayout(NamedTuple):
 class Timeline(NamedTuple):
     """All snapshots so far, laid out."""
 
-    system: System
+    ssm: StateSpaceModel
     latent: Any  # what the user asked for
     layout: SiteLayout
     segments: tuple[Segment, ...]
@@ -117,9 +117,7 @@ class Timeline(NamedTuple):
     def _moves(self, snapshot: Snapshot, fresh: int) -> bool:
         """Whether inputs move about, so that knots serve better than ever more stations."""
         moving = 2 * fresh > len(snapshot.x) and len(snapshot.x) > 1
-        return (
-            self.latent == "auto" and moving and len(self.layout.x) > 8 and _suits_knots(self.system.model, snapshot.x)
-        )
+        return self.latent == "auto" and moving and len(self.layout.x) > 8 and _suits_knots(self.ssm.model, snapshot.x)
 
     def _with_sites(self, fresh: np.ndarray, snapshot: Snapshot) -> SiteLayout:
         if isinstance(self.latent, Grid):
@@ -143,22 +141,27 @@ def check_latent(latent: Any) -> None:
 
 
 def begin(
-    system: System,
+    ssm: StateSpaceModel,
     latent: Any,
     snapshot: Snapshot,
     surrogate: SnapshotSurrogate | None = None,
     plan: NetworkPlan = FIRST_PLAN,
 ) -> Timeline:
     """The history of a first snapshot: chooses where the latent lives."""
-    layout = _first_layout(system, latent, snapshot.x)
-    return _appended(Timeline(system, latent, layout, (), (), (), rebuilt=False, plan=plan), snapshot, surrogate)
+    layout = _first_layout(ssm, latent, snapshot.x)
+    return _appended(Timeline(ssm, latent, layout, (), (), (), rebuilt=False, plan=plan), snapshot, surrogate)
 
 
 def laid_out(
-    system: System, latent: Any, snapshots: Any, surrogates: Any, together: int = 1, plan: NetworkPlan = FIRST_PLAN
+    ssm: StateSpaceModel,
+    latent: Any,
+    snapshots: Any,
+    surrogates: Any,
+    together: int = 1,
+    plan: NetworkPlan = FIRST_PLAN,
 ) -> Timeline:
     """The history of many snapshots, as it came about one by one; with the sites of the first few from the start."""
-    history = begin(system, latent, snapshots[0], surrogates[0], plan)
+    history = begin(ssm, latent, snapshots[0], surrogates[0], plan)
     x = history.layout.x
     for snapshot in snapshots[1:together]:
         fresh = new_rows(x, snapshot.x)
@@ -167,22 +170,22 @@ def laid_out(
             break
         x = np.concatenate([x, fresh])
     if len(x) > len(history.layout.x):
-        layout = _first_layout(system, latent, x)
-        empty = Timeline(system, latent, layout, (), (), (), rebuilt=False, plan=plan)
+        layout = _first_layout(ssm, latent, x)
+        empty = Timeline(ssm, latent, layout, (), (), (), rebuilt=False, plan=plan)
         history = _appended(empty, snapshots[0], surrogates[0])
     for snapshot, surrogate in zip(snapshots[1:], surrogates[1:]):
         history = history.with_snapshot(snapshot, surrogate)
     return history
 
 
-def first_filter(system: System, latent: Any, x: np.ndarray) -> tuple[SiteLayout, DenseFilter]:
+def first_filter(ssm: StateSpaceModel, latent: Any, x: np.ndarray) -> tuple[SiteLayout, DenseFilter]:
     """Where the latent of a first snapshot lives, and a filter of it that has seen nothing."""
-    layout = _first_layout(system, latent, x)
-    return layout, dense_filter(system, layout, len(layout.x))
+    layout = _first_layout(ssm, latent, x)
+    return layout, dense_filter(ssm, layout, len(layout.x))
 
 
-def _first_layout(system: System, latent: Any, x: np.ndarray) -> SiteLayout:
-    kernel = system.model.kernel
+def _first_layout(ssm: StateSpaceModel, latent: Any, x: np.ndarray) -> SiteLayout:
+    kernel = ssm.model.kernel
     terms = [term for _, term in kernel.terms()]
     if kernel.delayed:
         if isinstance(latent, (Grid, Knots)):
@@ -196,7 +199,7 @@ def _first_layout(system: System, latent: Any, x: np.ndarray) -> SiteLayout:
     grid = Grid().resolve(terms[0], x)
     if grid.axes is not None and len(terms) == 1 and not isinstance(latent, Dense):
         return SiteLayout(grid.points, grid.axes, None, "x is a product grid and the kernel a product over its axes")
-    if latent == "auto" and len(x) > DENSE_UP_TO and _suits_knots(system.model, x):
+    if latent == "auto" and len(x) > DENSE_UP_TO and _suits_knots(ssm.model, x):
         return SiteLayout(x, None, Knots().resolve(terms[0], x), f"a smooth kernel, and more than {DENSE_UP_TO} points")
     return SiteLayout(_each_once(x), None, None, "stations as they come")
 
@@ -219,27 +222,27 @@ def _rebuilt(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogate
     """All snapshots on knots, because inputs move."""
     every = (*history.snapshots, snapshot)
     x = np.concatenate([one.x for one in every])
-    knots = Knots().resolve(history.system.model.kernel.terms()[0][1], x)
+    knots = Knots().resolve(history.ssm.model.kernel.terms()[0][1], x)
     layout = SiteLayout(x[:0], None, knots, "a smooth kernel, and inputs that move")
-    new = Timeline(history.system, history.latent, layout, (), (), (), rebuilt=True)
+    new = Timeline(history.ssm, history.latent, layout, (), (), (), rebuilt=True)
     for one, its in zip(every, (*history.surrogates, surrogate)):
         new = _appended(new, one, its)
     return new
 
 
 def _appended(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogate | None) -> Timeline:
-    system, layout = history.system, history.layout
+    ssm, layout = history.ssm, history.layout
     last = history.snapshots[-1].t if history.snapshots else snapshot.t
-    delayed = system.model.kernel.delayed
+    delayed = ssm.model.kernel.delayed
     if delayed and history.snapshots:
-        _check_delays(system, layout, snapshot.t, snapshot.t - last)
-    observation = observation_of(system, layout, snapshot, snapshot.t - last, surrogate)
-    one_noise = layout.knots is None and not delayed and _one_noise_level(system, snapshot)
-    rotated = one_noise and len(system.states) == 1 and _complete(layout, observation)
+        _check_delays(ssm, layout, snapshot.t, snapshot.t - last)
+    observation = observation_of(ssm, layout, snapshot, snapshot.t - last, surrogate)
+    one_noise = layout.knots is None and not delayed and _one_noise_level(ssm, snapshot)
+    rotated = one_noise and len(ssm.states) == 1 and _complete(layout, observation)
     segments = history.segments
     now = segments[-1].filter if segments else None
     network = one_noise and suits_network(
-        system, layout.x, history.plan, observation, _recent_gaps(history, observation), now
+        ssm, layout.x, history.plan, observation, _recent_gaps(history, observation), now
     )
     stays = isinstance(now, RotatedFilter) or network == isinstance(now, NetworkFilter)
     if now is not None and stays and now.takes(len(layout.x), rotated):
@@ -250,11 +253,11 @@ def _appended(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogat
         times = [one.t for one in history.snapshots]
         size = _room(layout, there)
         if rotated and now is None:
-            filter = RotatedFilter(system, layout.x, layout.axes)
+            filter = RotatedFilter(ssm, layout.x, layout.axes)
         elif network:
-            filter = network_filter(system, layout.x, size, history.plan, times, observation.context)
+            filter = network_filter(ssm, layout.x, size, history.plan, times, observation.context)
         else:
-            filter = dense_filter(system, layout, size)
+            filter = dense_filter(ssm, layout, size)
         before, first = (), len(history.snapshots)
     if isinstance(filter, NetworkFilter):
         laid = filter.sized(observation, _last_room(history))
@@ -268,19 +271,19 @@ def _appended(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogat
     )
 
 
-def dense_filter(system: System, layout: SiteLayout, size: int) -> DenseFilter:
+def dense_filter(ssm: StateSpaceModel, layout: SiteLayout, size: int) -> DenseFilter:
     """The filter of any data, missing ones too: on the sites, padded to a number of them, or on knots."""
     if layout.knots is not None:
-        return ModalFilter(system, layout.knots.points, _modes(system, layout.knots.points))
+        return ModalFilter(ssm, layout.knots.points, _modes(ssm, layout.knots.points))
     count = len(layout.x)
     x = np.concatenate([layout.x, np.repeat(layout.x[-1:], size - count, axis=0)])
-    kind = DelayedFilter if system.model.kernel.delayed else DenseFilter
-    return kind(system, x, np.arange(size) < count)
+    kind = DelayedFilter if ssm.model.kernel.delayed else DenseFilter
+    return kind(ssm, x, np.arange(size) < count)
 
 
-def _check_delays(system: System, layout: SiteLayout, t: float, dt: float) -> None:
+def _check_delays(ssm: StateSpaceModel, layout: SiteLayout, t: float, dt: float) -> None:
     """Raise where priors allow delays that spread further than the time between two snapshots."""
-    spread = delay_spread(system.model.kernel, layout.x)
+    spread = delay_spread(ssm.model.kernel, layout.x)
     if dt < spread:
         raise DataError(
             f"OnlineSampler: t = {t:g} is {dt:g} after the last snapshot, but under the prior of the slowness the "
@@ -312,15 +315,15 @@ def _recent_gaps(history: Timeline, observation: Observation) -> list[SiteGaps]:
     return found
 
 
-def _modes(system: System, knots: np.ndarray) -> int:
+def _modes(ssm: StateSpaceModel, knots: np.ndarray) -> int:
     """How many eigenvectors are needed where the prior is rough: at lengthscales that are short for it."""
-    mean, sd = system.particle_prior()
-    space = np.array(["space" in name for name in system.names])
+    mean, sd = ssm.particle_prior()
+    space = np.array(["space" in name for name in ssm.names])
     most = 1
     for sign in (-1.645, 1.645):
-        parameters = system.parameters(jnp.asarray(np.where(space, mean + sign * sd, mean)))
+        parameters = ssm.parameters(jnp.asarray(np.where(space, mean + sign * sd, mean)))
         points = jnp.asarray(knots)
-        spaces = [np.asarray(one) for one in system.space(parameters, system.distances(points, points))]
+        spaces = [np.asarray(one) for one in ssm.space(parameters, ssm.distances(points, points))]
         for matrix in (*spaces, sum(spaces)):  # the eigenvectors are those of the sum, and serve each term
             values = np.linalg.eigvalsh(matrix)[::-1]
             left = 1 - np.cumsum(values) / values.sum()
@@ -329,27 +332,27 @@ def _modes(system: System, knots: np.ndarray) -> int:
 
 
 def observation_of(
-    system: System, layout: SiteLayout, snapshot: Snapshot, dt: float, surrogate: SnapshotSurrogate | None
+    ssm: StateSpaceModel, layout: SiteLayout, snapshot: Snapshot, dt: float, surrogate: SnapshotSurrogate | None
 ) -> Observation:
     """A snapshot laid on the sites, a time ``dt`` after the one before it."""
     filled, missing = (part.reshape(-1) for part in fill_missing(snapshot.y))
-    columns = system.columns(snapshot.t, snapshot.x, snapshot.context)
-    none, places = np.zeros(()), places_of(layout, snapshot.x)
-    context = system.model.likelihood.context_at(snapshot.t, snapshot.context)
+    columns = ssm.columns(snapshot.t, snapshot.x, snapshot.context)
+    none, operator = np.zeros(()), operator_of(layout, snapshot.x)
+    context = ssm.model.likelihood.context_at(snapshot.t, snapshot.context)
     observation = Observation(
-        np.asarray(dt, float), places, filled, ~missing, system.design(columns), columns, none, none, context
+        np.asarray(dt, float), operator, filled, ~missing, ssm.design(columns), columns, none, none, context
     )
     if surrogate is not None:
         return observation._replace(line=surrogate.line)
-    many = layout.knots is not None and _one_noise_level(system, snapshot)
+    many = layout.knots is not None and _one_noise_level(ssm, snapshot)
     return reduced(observation) if many else observation
 
 
-def places_of(layout: SiteLayout, x: np.ndarray) -> Places:
+def operator_of(layout: SiteLayout, x: np.ndarray) -> SiteOperator:
     """Where known inputs lie among the sites."""
     if layout.knots is None:
-        return Places(index=_rows_in(layout.x, x))
-    return Places(weights=np.asarray(layout.knots.interpolate(x).weights))
+        return SiteOperator(index=_rows_in(layout.x, x))
+    return SiteOperator(weights=np.asarray(layout.knots.interpolate(x).weights))
 
 
 def all_known(layout: SiteLayout, x: np.ndarray) -> bool:
@@ -357,22 +360,22 @@ def all_known(layout: SiteLayout, x: np.ndarray) -> bool:
     return layout.knots is not None or not len(new_rows(layout.x, x))
 
 
-def _one_noise_level(system: System, snapshot: Snapshot) -> bool:
-    likelihood = system.model.likelihood
+def _one_noise_level(ssm: StateSpaceModel, snapshot: Snapshot) -> bool:
+    likelihood = ssm.model.likelihood
     if not likelihood.conjugate:
         return False
     context = likelihood.context_at(snapshot.t, snapshot.context)
-    return cached_by_shape(_noise_shape, system, context) == ()
+    return cached_by_shape(_noise_shape, ssm, context) == ()
 
 
-def _noise_shape(system: System, context: Any) -> tuple[int, ...]:
-    mean = system.particle_prior()[0]
-    return jax.eval_shape(lambda z: system.model.likelihood.noise(context, system.parameters(z)), mean).shape
+def _noise_shape(ssm: StateSpaceModel, context: Any) -> tuple[int, ...]:
+    mean = ssm.particle_prior()[0]
+    return jax.eval_shape(lambda z: ssm.model.likelihood.noise(context, ssm.parameters(z)), mean).shape
 
 
 def _complete(layout: SiteLayout, observation: Observation) -> bool:
     return bool(observation.seen.all()) and np.array_equal(
-        np.sort(np.asarray(observation.places.index)), np.arange(len(layout.x))
+        np.sort(np.asarray(observation.operator.index)), np.arange(len(layout.x))
     )
 
 

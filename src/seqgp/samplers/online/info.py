@@ -9,7 +9,7 @@ from seqgp.samplers.online.rank import rank_extras, rank_warnings
 from seqgp.samplers.online.state import OnlineState
 from seqgp.samplers.online.step import OnlineStep
 from seqgp.samplers.online.update import Ratios
-from seqgp.statespace.model import System
+from seqgp.statespace.model import StateSpaceModel
 
 MAX_KERNEL_ERROR = 1e-3  # of a time correlation, beyond which it is warned about
 MAX_OUTSIDE = 0.01  # of the draws of a parameter beyond the values that a state is fitted for
@@ -32,7 +32,7 @@ def online_info(
         approximate: why weights are not exact whatever is done; empty where they are or can be.
     """
     exact = _exactness(state, step, approximate)
-    error, layout, snapshot = step.system.error, step.history.layout, step.history.snapshots[-1]
+    error, layout, snapshot = step.ssm.error, step.history.layout, step.history.snapshots[-1]
     ess = _ess(state)
     extras = {"kernel_error": error, "filter_steps": step.spent.filter_steps, "lost": lost}
     extras |= rank_extras(step.history)
@@ -41,7 +41,7 @@ def online_info(
     few_knots: list[str] = []
     if layout.knots is not None:
         centre = np.asarray(state.z).mean(axis=0)
-        accuracy, few_knots = layout.knots.report(step.system.model, centre, snapshot.x)
+        accuracy, few_knots = layout.knots.report(step.ssm.model, centre, snapshot.x)
         extras |= accuracy
     return OnlineInfo(
         t=state.t,
@@ -51,7 +51,7 @@ def online_info(
         missing=int(np.isnan(snapshot.y).sum()),
         settings={"sampler": "online", "latent": layout.name, "why": layout.why, "filter": step.history.filter.name},
         warnings=(
-            *_kernel_warnings(state, step.system),
+            *_kernel_warnings(state, step.ssm),
             *_warnings(state, ess, extras, snapshot.y),
             *few_knots,
             *rank_warnings(step.history),
@@ -69,7 +69,7 @@ def online_info(
 def _exactness(state: OnlineState, step: OnlineStep, approximate: str) -> Exactness:
     if approximate:
         return Exactness(False, approximate)
-    if step.system.model.likelihood.conjugate:
+    if step.ssm.model.likelihood.conjugate:
         return Exactness(True, "Gaussian data: the filters are exact", state.step)
     correction = state.correction
     assert correction is not None
@@ -92,13 +92,13 @@ def _ess(state: OnlineState) -> float:
     return state.particles.distinct_ess() if state.particles.z.shape[1] else state.particles.ess()
 
 
-def _kernel_warnings(state: OnlineState, system: System) -> list[str]:
+def _kernel_warnings(state: OnlineState, ssm: StateSpaceModel) -> list[str]:
     """Where the states that stand for time kernels are inaccurate."""
-    found, ranges = [], system.ranges
-    if system.error > MAX_KERNEL_ERROR:
+    found, ranges = [], ssm.ranges
+    if ssm.error > MAX_KERNEL_ERROR:
         narrow = f", or narrow the prior of {' and of '.join(ranges)}" if ranges else ""
         found.append(
-            f"the time kernel's state of order {system.order} is off by up to {system.error:.1e} of the correlation: "
+            f"the time kernel's state of order {ssm.order} is off by up to {ssm.error:.1e} of the correlation: "
             f"raise order= (it is {state.settings['order']}){narrow}"
         )
     for name, (low, high) in ranges.items():

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from seqgp.statespace.model import System
+from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.modes import commuting_error, space_modes
 from seqgp.statespace.network import Compression, NetworkFilter
 from seqgp.statespace.observation import Observation
@@ -52,19 +52,24 @@ class SiteGaps(NamedTuple):
 
 
 def suits_network(
-    system: System, x: np.ndarray, plan: NetworkPlan, observation: Observation, recent: Sequence[SiteGaps], now: Any
+    ssm: StateSpaceModel,
+    x: np.ndarray,
+    plan: NetworkPlan,
+    observation: Observation,
+    recent: Sequence[SiteGaps],
+    now: Any,
 ) -> bool:
     """Whether the filter of low rank takes a snapshot of Gaussian data with one noise level.
 
     Args:
-        system: the model.
+        ssm: the model as a state-space model.
         x: the stations.
         plan: the rank.
         observation: the snapshot on the stations.
         recent: what the last snapshots left out, this one last.
         now: the filter so far, or ``None``.
     """
-    index = np.asarray(observation.places.index)
+    index = np.asarray(observation.operator.index)
     if plan.rank == 0 or len(x) < DENSE_BELOW or len(np.unique(index)) < len(index):
         return False
     # Snapshots without any data cost nothing.
@@ -73,34 +78,34 @@ def suits_network(
     dense = now is not None and now.name == "dense"
     if share > (BACK_FROM_DENSE if dense else DENSE_GAPS) or (dense and len(recent) < WINDOW):
         return False
-    return len(system.states) == 1 or _common_eigenvectors(system, x)
+    return len(ssm.states) == 1 or _common_eigenvectors(ssm, x)
 
 
 _KNOWN: dict[int, tuple[weakref.ref, bool]] = {}
 
 
-def _common_eigenvectors(system: System, x: np.ndarray) -> bool:
+def _common_eigenvectors(ssm: StateSpaceModel, x: np.ndarray) -> bool:
     """Whether the terms' space kernels have the same eigenvectors, tried at three values of the parameters."""
-    known = _KNOWN.get(id(system))
-    if known is not None and known[0]() is system:
+    known = _KNOWN.get(id(ssm))
+    if known is not None and known[0]() is ssm:
         return known[1]
-    mean, sd = system.particle_prior()
+    mean, sd = ssm.particle_prior()
     points, worst = jnp.asarray(x[:TRIED_SITES]), 0.0
     for step in (-0.7, 0.0, 0.9):
         shifts = step * np.cos(np.arange(len(mean)))  # different for each parameter
-        parameters = system.parameters(jnp.asarray(mean + shifts * sd))
-        spaces = system.space(parameters, system.distances(points, points))
+        parameters = ssm.parameters(jnp.asarray(mean + shifts * sd))
+        spaces = ssm.space(parameters, ssm.distances(points, points))
         worst = max(worst, float(commuting_error(space_modes(spaces), spaces)))
-    number = id(system)
-    _KNOWN[number] = weakref.ref(system, lambda _: _KNOWN.pop(number, None)), worst < COMMUTING
+    number = id(ssm)
+    _KNOWN[number] = weakref.ref(ssm, lambda _: _KNOWN.pop(number, None)), worst < COMMUTING
     return worst < COMMUTING
 
 
 def network_filter(
-    system: System, x: np.ndarray, size: int, plan: NetworkPlan, times: Sequence[float], context: Any
+    ssm: StateSpaceModel, x: np.ndarray, size: int, plan: NetworkPlan, times: Sequence[float], context: Any
 ) -> NetworkFilter:
     """The filter on stations, padded to a number of them, after snapshots at some times."""
     wide = np.concatenate([x, np.repeat(x[-1:], size - len(x), axis=0)])
     before = np.asarray(times, float)[-RECENT:]
     dts = np.concatenate([np.full(RECENT - len(before), np.inf), np.diff(before, prepend=before[:1])])
-    return NetworkFilter(system, wide, np.arange(size) < len(x), dts, context, plan.compression)
+    return NetworkFilter(ssm, wide, np.arange(size) < len(x), dts, context, plan.compression)

@@ -1,4 +1,4 @@
-"""Draws of the level from the filters of particles: at the data, anywhere in space, ahead in time."""
+"""Draws of ``f`` from the filters of particles: at the data, anywhere in space, ahead in time."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ from seqgp.model import Model
 from seqgp.runtime.engine import compiled, in_threads
 from seqgp.runtime.processes import gathered
 from seqgp.samplers.online.filters import Filters, chosen, group_bounds, over_particles, particle_count
-from seqgp.samplers.online.history import Timeline, all_known, places_of
+from seqgp.samplers.online.history import Timeline, all_known, operator_of
 from seqgp.statespace.delayed import DelayedFilter
-from seqgp.statespace.level_moments import level_moments
-from seqgp.statespace.observation import Where
+from seqgp.statespace.latent_moments import latent_moments
+from seqgp.statespace.observation import Query
 from seqgp.statespace.protocol import Filter
 
 MIN_SLOTS = 16  # for the draws of a particle, at least: a few more or less from step to step are then no new size
 
 
 class ParticlePredictive(NamedTuple):
-    """The level at new inputs, from the filter of each draw's particle."""
+    """``f`` at new inputs, from the filter of each draw's particle."""
 
     history: Timeline
     filters: Filters
-    where: Where
+    query: Query
     particle: Int[np.ndarray, " draws"]
     z: Float[np.ndarray, "draws d"]
     context: Any
 
     def draws(self, key: Key[Array, ""], model: Model) -> Float[Array, "draws n"]:
-        """One draw of the level for each posterior draw, given the coefficients of the mean of that draw."""
-        system = self.history.system
-        known = self.z[:, list(system.in_state)] * np.asarray(system.coefficient_scales())
-        white = np.array(jax.random.normal(key, (len(self.z), self.history.filter.normals(self.where))))
+        """One draw of ``f`` for each posterior draw, given the coefficients of the mean of that draw."""
+        ssm = self.history.ssm
+        known = self.z[:, list(ssm.in_state)] * np.asarray(ssm.coefficient_scales())
+        white = np.array(jax.random.normal(key, (len(self.z), self.history.filter.normals(self.query))))
         slots = _Slots(self.filters, self.particle)
         tasks = [
-            compiled(
-                _levels_given, self.history.filter, self.where, *group, slots.pack(g, known), slots.pack(g, white)
-            )[0]
+            compiled(_draws_given, self.history.filter, self.query, *group, slots.pack(g, known), slots.pack(g, white))[
+                0
+            ]
             for g, group in enumerate(self.filters.groups)
         ]
         return jax.device_put(slots.unpack(in_threads(tasks)))
 
     def moments(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of the level at each input, ``(draws, n)``, from each draw's particle."""
+        """Mean and variance of ``f`` at each input, ``(draws, n)``, from each draw's particle."""
         used, draw = np.unique(self.particle, return_inverse=True)
         filters = chosen(self.filters, used)
-        tasks = [compiled(_moments, self.history.filter, self.where, *group)[0] for group in filters.groups]
+        tasks = [compiled(_moments, self.history.filter, self.query, *group)[0] for group in filters.groups]
         parts = [np.stack([np.asarray(each) for each in part], axis=1) for part in in_threads(tasks)]
         mean, variance = np.swapaxes(gathered(np.concatenate(parts), len(used)), 0, 1)
         return mean[draw], variance[draw]
@@ -65,7 +65,7 @@ class ParticlePredictive(NamedTuple):
         filled, missing = fill_missing(y)
         data = filled, ~missing, self.context
         tasks = [
-            compiled(_log_densities, self.history.filter, self.where, data, *group)[0] for group in self.filters.groups
+            compiled(_log_densities, self.history.filter, self.query, data, *group)[0] for group in self.filters.groups
         ]
         found = np.concatenate([np.asarray(part) for part in in_threads(tasks)])
         return gathered(found, particle_count(self.filters))[self.particle]
@@ -74,18 +74,18 @@ class ParticlePredictive(NamedTuple):
 def predictive_of(
     history: Timeline, filters: Filters, particle: np.ndarray, z: np.ndarray, x: np.ndarray, t: float, context: Any
 ) -> ParticlePredictive:
-    """What the filters say about the level at new inputs, at a time from the last one on."""
-    columns = history.system.columns(t, x, context)
-    places = places_of(history.layout, x) if all_known(history.layout, x) else None
-    where = Where(x, places, columns, np.asarray(t - history.snapshots[-1].t, float))
-    if places is None and isinstance(history.filter, DelayedFilter):
-        _check_reach(history.filter, filters, where)
-    return ParticlePredictive(history, filters, where, particle, z, context)
+    """What the filters say about ``f`` at new inputs, at a time from the last one on."""
+    columns = history.ssm.columns(t, x, context)
+    operator = operator_of(history.layout, x) if all_known(history.layout, x) else None
+    query = Query(x, operator, columns, np.asarray(t - history.snapshots[-1].t, float))
+    if operator is None and isinstance(history.filter, DelayedFilter):
+        _check_reach(history.filter, filters, query)
+    return ParticlePredictive(history, filters, query, particle, z, context)
 
 
-def _check_reach(filter: DelayedFilter, filters: Filters, where: Where) -> None:
+def _check_reach(filter: DelayedFilter, filters: Filters, query: Query) -> None:
     """Raise where new inputs are so far along the slowness that they see what lies before the filters' states."""
-    short = -min(float(filter.earliest(env.parameters, state, where).min()) for env, state in filters.groups)
+    short = -min(float(filter.earliest(env.parameters, state, query).min()) for env, state in filters.groups)
     if short > 0:
         raise DataError(
             f"predict: inputs lie so far from the stations in the direction of the slowness that, for some particles, "
@@ -97,7 +97,7 @@ def _check_reach(filter: DelayedFilter, filters: Filters, where: Where) -> None:
 def draws_at_data(
     key: Key[Array, ""], history: Timeline, filters: Filters, particle: Int[np.ndarray, " draws"]
 ) -> tuple[Float[np.ndarray, "draws k"], float]:
-    """Coefficients of the mean and the level at the last snapshot's inputs, a draw of each for given particles.
+    """Coefficients of the mean and ``f`` at the last snapshot's inputs, a draw of each for given particles.
 
     Args:
         key: a random key.
@@ -108,16 +108,16 @@ def draws_at_data(
     Returns:
         coefficients and levels side by side, and the seconds that compilation took.
     """
-    snapshot, q = history.snapshots[-1], len(history.system.in_state)
+    snapshot, q = history.snapshots[-1], len(history.ssm.in_state)
     n = len(snapshot.x)
     size = history.filter.padded_size(n)
     context = jax.tree.map(lambda leaf: pad_rows(np.asarray(leaf), n, size), snapshot.context)
     x = pad_rows(snapshot.x, n, size)
-    where = Where(x[:0], places_of(history.layout, x), history.system.columns(snapshot.t, x, context), np.zeros(()))
-    white = np.array(jax.random.normal(key, (len(particle), q + history.filter.normals(where))))
+    query = Query(x[:0], operator_of(history.layout, x), history.ssm.columns(snapshot.t, x, context), np.zeros(()))
+    white = np.array(jax.random.normal(key, (len(particle), q + history.filter.normals(query))))
     slots, real = _Slots(filters, particle), np.arange(q + size) < q + n
     runs = [
-        compiled(_draws, history.filter, where, real, *group, slots.pack(g, white))
+        compiled(_draws, history.filter, query, real, *group, slots.pack(g, white))
         for g, group in enumerate(filters.groups)
     ]
     drawn = slots.unpack(in_threads([run for run, _ in runs]))
@@ -151,39 +151,39 @@ class _Slots:
         return whole[self._particle, self._slot]
 
 
-def _levels_given(filter: Filter, where: Where, environments, states, known, white):
-    def one(environment, state, known, white):
-        return filter.draw_levels_given(environment, state, where, known, white)
+def _draws_given(filter: Filter, query: Query, all_matrices, states, known, white):
+    def one(matrices, state, known, white):
+        return filter.draw_f_given(matrices, state, query, known, white)
 
-    return over_particles(filter, one, where)(environments, states, known, white)
+    return over_particles(filter, one, query)(all_matrices, states, known, white)
 
 
-def _draws(filter: Filter, where: Where, real, environments, states, white):
+def _draws(filter: Filter, query: Query, real, all_matrices, states, white):
     """Coefficients and level together, ``(particles, slots, q + n)``."""
 
-    def one(environment, state, white):
-        return filter.draw_levels(environment, state, where, real, white)
+    def one(matrices, state, white):
+        return filter.draw_f(matrices, state, query, real, white)
 
-    return over_particles(filter, one, where)(environments, states, white)
-
-
-def _moments(filter: Filter, where: Where, environments, states):
-    def one(environment, state):
-        return level_moments(filter, environment, state, where)
-
-    return over_particles(filter, one, where)(environments, states)
+    return over_particles(filter, one, query)(all_matrices, states, white)
 
 
-def _log_densities(filter: Filter, where: Where, data, environments, states):
+def _moments(filter: Filter, query: Query, all_matrices, states):
+    def one(matrices, state):
+        return latent_moments(filter, matrices, state, query)
+
+    return over_particles(filter, one, query)(all_matrices, states)
+
+
+def _log_densities(filter: Filter, query: Query, data, all_matrices, states):
     y, seen, context = data
-    q, count = filter.system.design(where.columns).shape[1], jnp.sum(seen, dtype=float)
+    q, count = filter.ssm.design(query.columns).shape[1], jnp.sum(seen, dtype=float)
 
-    def one(environment, state):
-        gaussian = filter.level(environment, state, where)
-        noise = filter.system.model.likelihood.noise(context, environment.parameters)
+    def one(matrices, state):
+        gaussian = filter.predict_f(matrices, state, query)
+        noise = filter.ssm.model.likelihood.noise(context, matrices.parameters)
         covariance = gaussian.covariance[q:, q:] + jnp.diag(jnp.broadcast_to(noise**2, y.shape))
         root = cholesky(jnp.where(seen[:, None] & seen[None, :], covariance, jnp.eye(len(y))))
         white = solve_lower(root, jnp.where(seen, y - gaussian.mean[q:], 0.0))
         return -0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(root))) - 0.5 * count * jnp.log(2 * jnp.pi)
 
-    return over_particles(filter, one, where)(environments, states)
+    return over_particles(filter, one, query)(all_matrices, states)

@@ -52,13 +52,13 @@ def with_accurate_rank(
         return RankRun(increments.sum(axis=1), folded_traces(found))
 
     rooms = [0 if one.gaps is None else len(one.gaps) for one in history.segments[-1].observations]
-    most = largest_rank(filter.sites, history.system.order, int(np.mean(rooms)))
+    most = largest_rank(filter.sites, history.ssm.order, int(np.mean(rooms)))
     tried = choose_rank(run, most, first=plan.rank)
     chosen = _planned(plan, tried[-1], number)
     if is_accurate(tried[-1]):
         return history.compressed(chosen), spent
-    system, latent, snapshots, surrogates = history.system, history.latent, history.snapshots, history.surrogates
-    dense = laid_out(system, latent, snapshots, surrogates, together, chosen._replace(rank=0))
+    ssm, latent, snapshots, surrogates = history.ssm, history.latent, history.snapshots, history.surrogates
+    dense = laid_out(ssm, latent, snapshots, surrogates, together, chosen._replace(rank=0))
     try:
         check_memory(dense, len(particles.z))
     except SamplerError:

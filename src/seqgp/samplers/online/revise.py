@@ -31,7 +31,7 @@ from seqgp.samplers.online.predictive import predictive_of
 from seqgp.samplers.online.state import Live, OnlineState
 from seqgp.samplers.online.step import OnlineStep
 from seqgp.samplers.online.update import ratios_of, update_filters
-from seqgp.statespace.observation import Where
+from seqgp.statespace.observation import Query
 from seqgp.statespace.protocol import Filter
 
 
@@ -131,23 +131,23 @@ def revise_filters(step: OnlineStep, old: Timeline, revision: Revision) -> float
 
 def _history(step: OnlineStep, old: Timeline, revision: Revision) -> Timeline:
     """The revised snapshots laid out. Surrogates are found again from the earliest change on."""
-    system, latent, snapshots, together = step.system, step.latent, revision.snapshots, step.past.together
-    if system.model.likelihood.pointwise:
-        return laid_out(system, latent, snapshots, (None,) * len(snapshots), together, old.plan)
+    ssm, latent, snapshots, together = step.ssm, step.latent, revision.snapshots, step.past.together
+    if ssm.model.likelihood.pointwise:
+        return laid_out(ssm, latent, snapshots, (None,) * len(snapshots), together, old.plan)
     first, z, weights = revision.first, step.particles.z, step.particles.weights()
     live: Live | None = None
     if first:
-        kept = laid_out(system, latent, snapshots[:first], old.surrogates[:first], together, old.plan)
+        kept = laid_out(ssm, latent, snapshots[:first], old.surrogates[:first], together, old.plan)
         live = Live(kept, run_filters(kept, z, first)[0])
     for i in range(first, len(snapshots)):
-        found = update_filters(system, latent, live, z, snapshots[i], step.rng, lambda _: weights)
+        found = update_filters(ssm, latent, live, z, snapshots[i], step.rng, lambda _: weights)
         step.spend(found.spent)
         live = Live(found.history, found.filters)
         if i < len(snapshots) - 1:  # the correction of the last one is found after the rejuvenation, as in each step
             ratios, _ = ratios_of(live.history, live.filters, step.rng)
             live = live._replace(history=live.history.corrected(ratios.correction(step.particles)))
     assert live is not None
-    return laid_out(system, latent, snapshots, live.history.surrogates, together, old.plan)
+    return laid_out(ssm, latent, snapshots, live.history.surrogates, together, old.plan)
 
 
 class _Bridged(NamedTuple):
@@ -185,7 +185,7 @@ def _temper(step: OnlineStep, old: Timeline, old_evidence: Float[np.ndarray, " S
     particles = step.particles
     found = _Bridged(step.filters, particles.log_evidences, particles.log_increment)
     base, increment = parts(old_evidence, found)
-    target = ParticleTarget(evaluate, choose, mixed, step.system.particle_prior())
+    target = ParticleTarget(evaluate, choose, mixed, step.ssm.particle_prior())
     bridged = particles._replace(log_evidences=base, log_increment=increment)
     particles, found, rejuvenations = rejuvenate(step.rng, bridged, found, target)
     step.particles = particles._replace(log_evidences=found.before, log_increment=found.last)
@@ -227,22 +227,22 @@ def movement(live: Live, before: OnlineState, after: OnlineState) -> dict[str, f
 
 
 def _latent_moments(live: Live, state: OnlineState, snapshot: Snapshot) -> _Moments:
-    where = predictive_of(
+    query = predictive_of(
         live.history, live.filters, state.particle, np.asarray(state.z), snapshot.x, snapshot.t, snapshot.context
-    ).where
-    tasks = [compiled(_levels, live.history.filter, where, *group)[0] for group in live.filters.groups]
+    ).query
+    tasks = [compiled(_levels, live.history.filter, query, *group)[0] for group in live.filters.groups]
     found, count = in_threads(tasks), particle_count(live.filters)
     mean, variance = (gathered(np.concatenate([np.asarray(one[i]) for one in found]), count) for i in (0, 1))
     return _mixture(state.particles.weights(), mean, variance)
 
 
-def _levels(filter: Filter, where: Where, environments, states):
-    def one(environment, state):
-        gaussian = filter.level(environment, state, where)
-        q = gaussian.mean.shape[0] - where.columns.shape[0]
+def _levels(filter: Filter, query: Query, all_matrices, states):
+    def one(matrices, state):
+        gaussian = filter.predict_f(matrices, state, query)
+        q = gaussian.mean.shape[0] - query.columns.shape[0]
         return gaussian.mean[q:], jnp.diagonal(gaussian.covariance)[q:]
 
-    return over_particles(filter, one, where)(environments, states)
+    return over_particles(filter, one, query)(all_matrices, states)
 
 
 def _mixture(weights: np.ndarray, mean: np.ndarray, variance: Any) -> _Moments:

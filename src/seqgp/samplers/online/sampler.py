@@ -34,7 +34,7 @@ from seqgp.samplers.particles import Particles, systematic
 from seqgp.samplers.proposals import log_normal, normal_points
 from seqgp.samplers.validation import check_snapshot, check_state, check_together, model_digest
 from seqgp.statespace.linearise import check_linearisable
-from seqgp.statespace.model import System
+from seqgp.statespace.model import StateSpaceModel
 
 MIN_PARTICLES = 16  # particles
 MOST = 10_000  # paths
@@ -93,13 +93,13 @@ class OnlineSampler:
         self.latent = latent
         self.order = positive("order", order)
         self.paths = _checked_paths(paths)
-        self._system = System(model, self.order)
+        self._ssm = StateSpaceModel(model, self.order)
         self.fingerprint = model_digest(model)
 
     @property
-    def system(self) -> System:
-        """The model as a linear system in time."""
-        return self._system
+    def ssm(self) -> StateSpaceModel:
+        """The model as a state-space model."""
+        return self._ssm
 
     def check_likelihood(self, snapshot: Snapshot | None) -> None:
         """Raise, naming what and the remedy, unless filters take the data of this likelihood; nothing is compiled."""
@@ -127,8 +127,8 @@ class OnlineSampler:
     @functools.cached_property
     def _centre(self) -> tuple[Parameters, float]:
         """The parameters at the centre of their priors, and the sd of the latent there."""
-        parameters = jax.tree.map(np.asarray, self.system.parameters(jnp.asarray(self.system.particle_prior()[0])))
-        return parameters, self.system.sd(parameters)
+        parameters = jax.tree.map(np.asarray, self.ssm.parameters(jnp.asarray(self.ssm.particle_prior()[0])))
+        return parameters, self.ssm.sd(parameters)
 
     def init(
         self, key: Key[Array, ""], snapshot: Snapshot, progress: Progress | None = None
@@ -139,14 +139,14 @@ class OnlineSampler:
         self.check_likelihood(snapshot)
         check_together(key, snapshot, particles=self.particles)
         rng, key_draws = _generators(key)
-        mean, sd = self.system.particle_prior()
+        mean, sd = self.ssm.particle_prior()
         z = normal_points(rng, mean, sd, self.particles) if len(mean) else np.zeros((self.particles, 0))
         prior, none = log_normal(z, mean, sd), np.zeros(self.particles)
         step = OnlineStep(
-            self.system, self.latent, self.forget, rng, Particles(z, prior, none, none, prior, 0.0), progress,
+            self.ssm, self.latent, self.forget, rng, Particles(z, prior, none, none, prior, 0.0), progress,
             self._paths(),
         )  # fmt: skip
-        step.take_in(None, snapshot)
+        step.update(None, snapshot)
         if not self.model.likelihood.pointwise:
             step.recentre()
         return self._finished(key_draws, step, start, _ahead(step))
@@ -162,9 +162,9 @@ class OnlineSampler:
         check_together(key, snapshot, state.particles.z, particles=self.particles)
         rng, key_draws = _generators(key)
         before = state.particles.advanced(self.forget)
-        step = OnlineStep(self.system, self.latent, self.forget, rng, before, progress, self._paths())
+        step = OnlineStep(self.ssm, self.latent, self.forget, rng, before, progress, self._paths())
         step.past = Past(state.evaluated_at, state.dropped, state.memory, state.correction)
-        step.take_in(state.revived(self.model), snapshot)
+        step.update(state.revived(self.model), snapshot)
         return self._finished(key_draws, step, start, state.log_evidence + _ahead(step), state.revisions)
 
     def revise(
@@ -192,7 +192,7 @@ class OnlineSampler:
         revision = revised_history(state, late, self.history)
         check_together(key, *late, state.particles.z, particles=self.particles)
         rng, key_draws = _generators(key)
-        step = OnlineStep(self.system, self.latent, self.forget, rng, state.particles, progress, self._paths())
+        step = OnlineStep(self.ssm, self.latent, self.forget, rng, state.particles, progress, self._paths())
         step.past = Past(state.evaluated_at, state.dropped, state.memory)  # corrections by paths are made anew
         live = state.revived(self.model)
         moved = revise_filters(step, live.history, revision)
@@ -211,7 +211,7 @@ class OnlineSampler:
         self._check_state(state, "refresh")
         check_together(key, state.particles.z, particles=self.particles)
         rng, key_draws = _generators(key)
-        step = OnlineStep(self.system, self.latent, self.forget, rng, state.particles, progress, self._paths())
+        step = OnlineStep(self.ssm, self.latent, self.forget, rng, state.particles, progress, self._paths())
         step.past = Past(state.evaluated_at, state.dropped, state.memory, state.correction)
         step.history, step.filters = state.revived(self.model)
         if not self._paths():
@@ -273,21 +273,21 @@ class OnlineSampler:
     def _named(
         self, z: np.ndarray, drawn: np.ndarray, step: OnlineStep
     ) -> tuple[np.ndarray, dict[str, Any], np.ndarray]:
-        """The level at the data, all parameters by name, and all of ``z``."""
-        q = len(self.system.in_state)
-        run, seconds = compiled(_natural, self.system, z, drawn[:, :q] / np.asarray(self.system.coefficient_scales()))
+        """``f`` at the data, all parameters by name, and all of ``z``."""
+        q = len(self.ssm.in_state)
+        run, seconds = compiled(_natural, self.ssm, z, drawn[:, :q] / np.asarray(self.ssm.coefficient_scales()))
         step.spend(Spent(0, seconds))
         whole, natural = run()
         return drawn[:, q:], {name: natural[name] for name in self.model.inferred}, np.asarray(whole)
 
-    def _check_state(self, state: OnlineState, where: str) -> None:
+    def _check_state(self, state: OnlineState, caller: str) -> None:
         """Raise unless the state is one that this sampler can go on from."""
         if not isinstance(state, OnlineState):
-            raise SamplerError(f"{where}: expected the state of an OnlineSampler, got {type(state).__name__}")
-        check_state(self.model, state, where)
+            raise SamplerError(f"{caller}: expected the state of an OnlineSampler, got {type(state).__name__}")
+        check_state(self.model, state, caller)
         if (found := len(state.particles.z)) != self.particles:
             raise SamplerError(
-                f"{where}: the state has {found} particles, but the sampler particles = {self.particles}"
+                f"{caller}: the state has {found} particles, but the sampler particles = {self.particles}"
             )
 
     def _check(self, state: OnlineState, snapshot: Snapshot) -> None:
@@ -324,9 +324,9 @@ def _check_finite(latent: Float[np.ndarray, "draws N"], t: float) -> None:
         )
 
 
-def _natural(system: System, z, coefficients):
-    whole = jax.vmap(system.whole_z)(z, coefficients)
-    return whole, system.model.natural(whole)
+def _natural(ssm: StateSpaceModel, z, coefficients):
+    whole = jax.vmap(ssm.whole_z)(z, coefficients)
+    return whole, ssm.model.natural(whole)
 
 
 def _generators(key: Key[Array, ""]) -> tuple[np.random.Generator, Key[Array, ""]]:

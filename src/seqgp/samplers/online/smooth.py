@@ -16,7 +16,7 @@ from seqgp.base.validation import positive, require_x64
 from seqgp.kernels.spatial import check_globe
 from seqgp.linalg.types import Array
 from seqgp.runtime.engine import compiled, cores, in_threads
-from seqgp.samplers.online.history import Timeline, dense_filter, laid_out, new_rows, observation_of, places_of
+from seqgp.samplers.online.history import Timeline, dense_filter, laid_out, new_rows, observation_of, operator_of
 from seqgp.samplers.online.network import network_filter
 from seqgp.samplers.online.sampler import OnlineSampler
 from seqgp.samplers.online.state import OnlineState
@@ -79,8 +79,8 @@ def smooth(
         raise DataError("smooth: context is given without x; at the data, each snapshot has its own")
     snapshots, surrogates = _with_times(state, wanted)
     few = state.thinned(min(state.draws, DRAWS if draws is None else positive("draws", draws)))
-    history = laid_out(sampler.system, sampler.latent, snapshots, surrogates, plan=state.plan)
-    z = np.asarray(few.z)[:, list(sampler.system.in_particles)]
+    history = laid_out(sampler.ssm, sampler.latent, snapshots, surrogates, plan=state.plan)
+    z = np.asarray(few.z)[:, list(sampler.ssm.in_particles)]
     moments = np.unique(wanted)
     asked = _asked(history, moments, inputs, context)
     fresh = None if inputs is None or history.layout.knots is not None else new_rows(history.layout.x, inputs)
@@ -146,19 +146,19 @@ def _with_times(state: OnlineState, wanted: tuple[float, ...]) -> tuple[list[Sna
 
 def _one_filter(history: Timeline) -> tuple[DenseFilter | NetworkFilter, Observation]:
     """All snapshots for one filter on the sites of the last one: dense, or of low rank as that of the last one."""
-    layout, system = history.layout, history.system
+    layout, ssm = history.layout, history.ssm
     times = [snapshot.t for snapshot in history.snapshots]
     each = [
-        observation_of(system, layout, s, s.t - t, surrogate)
+        observation_of(ssm, layout, s, s.t - t, surrogate)
         for s, t, surrogate in zip(history.snapshots, [times[0], *times], history.surrogates)
     ]
     if isinstance(history.filter, NetworkFilter):
-        network = network_filter(system, layout.x, len(layout.x), history.plan, (), None)
+        network = network_filter(ssm, layout.x, len(layout.x), history.plan, (), None)
         laid = [network.sized(one) for one in each]
         room = max(np.size(np.asarray(one.gaps)) for one in laid)
         return network, stacked([one._replace(gaps=np.zeros(room, bool)) for one in laid])
     size = max(len(one.y) for one in each)
-    return dense_filter(system, layout, len(layout.x)), stacked([padded(one, size) for one in each])
+    return dense_filter(ssm, layout, len(layout.x)), stacked([padded(one, size) for one in each])
 
 
 def _paths(
@@ -181,15 +181,15 @@ def _draw_paths(filter: DenseFilter | NetworkFilter, observations: Observation, 
     def one(inputs):
         key, z = inputs
         key_path, key_fresh = jax.random.split(key)
-        environment = dense.environment(z)
+        matrices = dense.matrices(z)
         if isinstance(filter, NetworkFilter):
-            path = draw_network_path(key_path, filter, filter.environment(z), observations)[index]
+            path = draw_network_path(key_path, filter, filter.matrices(z), observations)[index]
         else:
-            path = draw_path(key_path, filter, environment, observations)[index]
-        shown = dense.shown(environment, path)
+            path = draw_path(key_path, filter, matrices, observations)[index]
+        shown = dense.shown(matrices, path)
         if fresh is None:
             return shown
-        more = draw_at_inputs(key_fresh, dense, environment, path, times, fresh)
+        more = draw_at_inputs(key_fresh, dense, matrices, path, times, fresh)
         return jnp.concatenate([shown[:, : dense.sites], more, shown[:, dense.sites :]], axis=1)
 
     return jax.lax.map(one, (keys, z))
@@ -197,16 +197,16 @@ def _draw_paths(filter: DenseFilter | NetworkFilter, observations: Observation, 
 
 def _latent(history: Timeline, at: _Asked, fresh: np.ndarray | None, rows: np.ndarray, z: np.ndarray) -> np.ndarray:
     """``f`` at the inputs asked for, from its zero-mean part at sites and fresh inputs, and from the mean."""
-    system, layout = history.system, history.layout
+    ssm, layout = history.ssm, history.layout
     if fresh is not None and len(fresh):
         layout = layout._replace(x=np.concatenate([layout.x, fresh]))
-    places = places_of(layout, at.x)
-    known = rows.shape[1] - len(system.in_state)
-    columns = system.columns(at.t, at.x, at.context)
-    run, _ = compiled(_offsets, system, columns, z)
+    operator = operator_of(layout, at.x)
+    known = rows.shape[1] - len(ssm.in_state)
+    columns = ssm.columns(at.t, at.x, at.context)
+    run, _ = compiled(_offsets, ssm, columns, z)
     fixed = np.asarray(run())
-    return np.asarray(places.of(rows[:, :known])) + fixed + rows[:, known:] @ np.asarray(system.design(columns)).T
+    return np.asarray(operator.of(rows[:, :known])) + fixed + rows[:, known:] @ np.asarray(ssm.design(columns)).T
 
 
-def _offsets(system, columns, z):
-    return jax.vmap(lambda one: system.offset(system.parameters(one), columns))(z)
+def _offsets(ssm, columns, z):
+    return jax.vmap(lambda one: ssm.offset(ssm.parameters(one), columns))(z)

@@ -77,7 +77,7 @@ class OnlineState(NamedTuple):
     def predictive(
         self, model: Model, x: Float[np.ndarray, "n D"], t: float, context: Any = None
     ) -> ParticlePredictive:
-        """The level at new inputs, now or later, from the filter of each draw's particle."""
+        """``f`` at new inputs, now or later, from the filter of each draw's particle."""
         live = self.revived(model)
         return predictive_of(live.history, live.filters, self.particle, np.asarray(self.z), x, t, context)
 
@@ -103,15 +103,15 @@ class OnlineState(NamedTuple):
         """Timeline and filters: those in memory, or computed again, bit for bit the same."""
         if self.live is not None:
             return self.live
-        from seqgp.statespace.model import System  # the model is needed for that alone
+        from seqgp.statespace.model import StateSpaceModel  # the model is needed for that alone
 
-        system, latent, kept = (
-            System(model, self.settings["order"]),
+        ssm, latent, kept = (
+            StateSpaceModel(model, self.settings["order"]),
             self.settings["latent"],
             self.evaluated_at - self.dropped,
         )
         together = 1 if self.memory is None else 2 * (self.memory.anchor - self.dropped)  # as when the past was dropped
-        first = laid_out(system, latent, self.snapshots[:kept], self.surrogates[:kept], together, self.plan)
+        first = laid_out(ssm, latent, self.snapshots[:kept], self.surrogates[:kept], together, self.plan)
         z = np.asarray(self.particles.z)
         if self.correction is None:
             filters, _, _ = run_filters(first, z, kept)

@@ -30,7 +30,7 @@ from seqgp.samplers.online.rank import with_accurate_rank
 from seqgp.samplers.online.state import Live
 from seqgp.samplers.online.update import Ratios, central, ratios_of, update_filters
 from seqgp.samplers.particles import Particles
-from seqgp.statespace.model import System
+from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.network import NetworkFilter
 from seqgp.statespace.paths import PATHS
 
@@ -55,7 +55,7 @@ class OnlineStep:
     """One step, from the arrival of its snapshot to rejuvenated particles with their filters.
 
     Args:
-        system: the model.
+        ssm: the model as a state-space model.
         latent: where the user wants the latent to live.
         forget: the discount of the past.
         rng: random numbers.
@@ -69,7 +69,7 @@ class OnlineStep:
 
     def __init__(
         self,
-        system: System,
+        ssm: StateSpaceModel,
         latent: Any,
         forget: float,
         rng: np.random.Generator,
@@ -77,7 +77,7 @@ class OnlineStep:
         progress: Progress | None,
         paths: int | str = 0,
     ):
-        self.system, self.latent, self.forget = system, latent, forget
+        self.ssm, self.latent, self.forget = ssm, latent, forget
         self.rng, self.particles, self.progress = rng, particles, progress
         self.paths = paths
         self.past = Past()
@@ -95,7 +95,7 @@ class OnlineStep:
         """Costs, added up as they come."""
         self.spent += spent
 
-    def take_in(self, live: Live | None, snapshot: Snapshot) -> None:
+    def update(self, live: Live | None, snapshot: Snapshot) -> None:
         """The filters of all particles given the snapshot, and its log densities among the weights."""
         before = self.particles
 
@@ -103,7 +103,7 @@ class OnlineStep:
             return (before if increment is None else before._replace(log_increment=increment)).weights()
 
         self.history, self.filters, increments, spent = update_filters(
-            self.system, self.latent, live, before.z, snapshot, self.rng, weights
+            self.ssm, self.latent, live, before.z, snapshot, self.rng, weights
         )
         self.spend(spent)
         if self.history.rebuilt:
@@ -115,17 +115,17 @@ class OnlineStep:
         check_faults(self.history, before, self.particles.log_increment)
         self.check_alive(f"at t = {snapshot.t}")
 
-    def check_alive(self, where: str) -> None:
+    def check_alive(self, when: str) -> None:
         """Raise where no particle has a weight."""
         if not np.isfinite(self.particles.log_weights()).any():
             raise SamplerError(
-                f"likelihood returned NaN or -inf for all {len(self.particles.z)} particles {where}; check the "
+                f"likelihood returned NaN or -inf for all {len(self.particles.z)} particles {when}; check the "
                 "data, the likelihood's support and the priors"
             )
 
     def rejuvenate(self, forced: bool = False) -> None:
         """New particles, where too few of the old ones are effective."""
-        prior = self.system.particle_prior()
+        prior = self.ssm.particle_prior()
         if self.draws is None:
             target, now = ParticleTarget(self.evaluate, chosen, either, prior), self.filters
         else:
@@ -232,7 +232,7 @@ class OnlineStep:
             self.particles = found._replace(
                 log_evidences=found.log_increment, log_increment=np.zeros_like(found.log_increment)
             )
-            self.take_in(None, self.history.snapshots[0])
+            self.update(None, self.history.snapshots[0])
             self.particles = found._replace(log_increment=self.particles.log_increment)
 
     def correct(self) -> Ratios:
@@ -264,7 +264,7 @@ class OnlineStep:
         memory = Memory(anchor, QuadraticFit.fitted(z, self._evidence_before(z, until), self.particles.weights()))
         # Stations that come and go have their places from the start: growing anew would compile anew each time.
         plan = self.history.plan
-        self.history = laid_out(self.system, self.latent, snapshots[-keep:], surrogates[-keep:], keep, plan)
+        self.history = laid_out(self.ssm, self.latent, snapshots[-keep:], surrogates[-keep:], keep, plan)
         self.filters, _, cost = run_filters(self.history, z, keep)
         self.spend(cost)
         dropped = self.past.dropped + len(snapshots) - keep

@@ -22,14 +22,14 @@ from seqgp.runtime.engine import compiled, in_threads
 from seqgp.runtime.processes import gathered
 from seqgp.samplers.online.budget import check_memory
 from seqgp.samplers.online.filters import Filters, Spent, advanced, filter_of, group_bounds, particle_count, run_filters
-from seqgp.samplers.online.history import SiteLayout, Timeline, all_known, begin, first_filter, places_of
+from seqgp.samplers.online.history import SiteLayout, Timeline, all_known, begin, first_filter, operator_of
 from seqgp.samplers.online.memory import QuadraticFit
 from seqgp.samplers.online.state import Live
 from seqgp.samplers.online.surrogate import SnapshotSurrogate
 from seqgp.samplers.particles import Particles
 from seqgp.statespace.linearise import Linearisation, SolverData, linearise, log_likelihood
-from seqgp.statespace.model import System
-from seqgp.statespace.observation import Where
+from seqgp.statespace.model import StateSpaceModel
+from seqgp.statespace.observation import Query
 from seqgp.statespace.protocol import Filter
 
 ANTITHETIC_PAIRS = 8  # of draws and their mirror images, over which a slope is averaged
@@ -50,7 +50,7 @@ Weights = Callable[[Float[np.ndarray, " S"] | None], Float[np.ndarray, " S"]]  #
 
 
 def update_filters(
-    system: System,
+    ssm: StateSpaceModel,
     latent: Any,
     live: Live | None,
     z: Float[np.ndarray, "S d"],
@@ -61,7 +61,7 @@ def update_filters(
     """The filters of particles given one more snapshot.
 
     Args:
-        system: the model.
+        ssm: the model as a state-space model.
         latent: where the user wants the latent to live.
         live: history and filters before the snapshot; ``None`` for the first one.
         z: the values of the particles.
@@ -69,18 +69,18 @@ def update_filters(
         rng: random numbers.
         weights: from the log increment of each particle to the weights; from ``None`` to those before the snapshot.
     """
-    if system.model.likelihood.pointwise:
-        return _updated(system, latent, live, z, snapshot, None)
+    if ssm.model.likelihood.pointwise:
+        return _updated(ssm, latent, live, z, snapshot, None)
     white = rng.standard_normal((ANTITHETIC_PAIRS, len(snapshot.x)))
     centre = central(z, weights(None))
-    surrogate, seconds = surrogate_seen_by(system, latent, live, z, centre, snapshot, white)
-    found = _updated(system, latent, live, z, snapshot, surrogate)
+    surrogate, seconds = surrogate_seen_by(ssm, latent, live, z, centre, snapshot, white)
+    found = _updated(ssm, latent, live, z, snapshot, surrogate)
     increment = found.increments[:, -1]
     if np.isfinite(increment).any():
         again = central(z, weights(increment))
         if again != centre:
-            surrogate, more = surrogate_seen_by(system, latent, live, z, again, snapshot, white)
-            found = _updated(system, latent, live, z, snapshot, surrogate)
+            surrogate, more = surrogate_seen_by(ssm, latent, live, z, again, snapshot, white)
+            found = _updated(ssm, latent, live, z, snapshot, surrogate)
             seconds += more
     return found._replace(spent=found.spent + Spent(0, seconds))
 
@@ -94,7 +94,7 @@ def central(z: Float[np.ndarray, "S d"], weights: Float[np.ndarray, " S"]) -> in
 
 
 def surrogate_seen_by(
-    system: System,
+    ssm: StateSpaceModel,
     latent: Any,
     live: Live | None,
     z: Float[np.ndarray, "S d"],
@@ -105,13 +105,13 @@ def surrogate_seen_by(
     """The surrogate of a snapshot as one particle's filter predicts it, and the seconds that compilation took."""
     data = solver_data(snapshot)
     if live is None:
-        layout, filter = first_filter(system, latent, snapshot.x)
-        where = _where(system, layout, snapshot, 0.0)
-        run, seconds = compiled(_line_at_start, filter, where, data, z[particle], white)
+        layout, filter = first_filter(ssm, latent, snapshot.x)
+        query = _where(ssm, layout, snapshot, 0.0)
+        run, seconds = compiled(_line_at_start, filter, query, data, z[particle], white)
     else:
         history = live.history
-        where = _where(system, history.layout, snapshot, snapshot.t - history.snapshots[-1].t)
-        run, seconds = compiled(_line, history.filter, where, data, *filter_of(live.filters, particle), white)
+        query = _where(ssm, history.layout, snapshot, snapshot.t - history.snapshots[-1].t)
+        run, seconds = compiled(_line, history.filter, query, data, *filter_of(live.filters, particle), white)
     return SnapshotSurrogate(jax.tree.map(np.asarray, run())), seconds
 
 
@@ -119,7 +119,7 @@ class Ratios(NamedTuple):
     """Draws of each particle's level at the data of the last snapshot, and the ratio of likelihood to surrogate."""
 
     log_ratio: Float[np.ndarray, "S K"]
-    drawn: Float[np.ndarray, "S K q+N"]  # coefficients of the mean, and the level
+    drawn: Float[np.ndarray, "S K q+N"]  # coefficients of the mean, and ``f``
 
     def log_mean(self) -> Float[np.ndarray, " S"]:
         """What corrects the log evidence of each particle."""
@@ -161,13 +161,13 @@ def ratios_of(history: Timeline, filters: Filters, rng: np.random.Generator) -> 
     """Of all particles, and the seconds that compilation took."""
     snapshot, surrogate = history.snapshots[-1], history.surrogates[-1]
     assert surrogate is not None
-    where = _where(history.system, history.layout, snapshot, 0.0)
-    size = len(history.system.in_state) + len(snapshot.x)
+    query = _where(history.ssm, history.layout, snapshot, 0.0)
+    size = len(history.ssm.in_state) + len(snapshot.x)
     count, runs = particle_count(filters), []
     white = rng.standard_normal((count, RATIO_DRAWS, size))
     for group, (low, high) in zip(filters.groups, itertools.pairwise(group_bounds(filters))):
         mirrored = np.concatenate([white[low:high], -white[low:high]], axis=1)
-        runs.append(compiled(_ratios, history.filter, where, solver_data(snapshot), surrogate.line, *group, mirrored))
+        runs.append(compiled(_ratios, history.filter, query, solver_data(snapshot), surrogate.line, *group, mirrored))
     found = in_threads([run for run, _ in runs])
     logs, drawn = (gathered(np.concatenate([np.asarray(part[i]) for part in found]), count) for i in (0, 1))
     return Ratios(np.where(np.isnan(logs), -np.inf, logs), drawn), sum(seconds for _, seconds in runs)
@@ -180,7 +180,7 @@ def solver_data(snapshot: Snapshot) -> SolverData:
 
 
 def _updated(
-    system: System,
+    ssm: StateSpaceModel,
     latent: Any,
     live: Live | None,
     z: np.ndarray,
@@ -188,7 +188,7 @@ def _updated(
     surrogate: SnapshotSurrogate | None,
 ) -> UpdatedFilters:
     if live is None:
-        history = begin(system, latent, snapshot, surrogate)
+        history = begin(ssm, latent, snapshot, surrogate)
         check_memory(history, len(z))
         return UpdatedFilters(history, *run_filters(history, z, 1))
     history = live.history.with_snapshot(snapshot, surrogate)
@@ -200,37 +200,37 @@ def _updated(
     return UpdatedFilters(history, filters, increment[:, None], spent)
 
 
-def _where(system: System, layout: SiteLayout, snapshot: Snapshot, dt: float) -> Where:
-    places = places_of(layout, snapshot.x) if all_known(layout, snapshot.x) else None
-    columns = system.columns(snapshot.t, snapshot.x, snapshot.context)
-    return Where(snapshot.x, places, columns, np.asarray(dt, float))
+def _where(ssm: StateSpaceModel, layout: SiteLayout, snapshot: Snapshot, dt: float) -> Query:
+    operator = operator_of(layout, snapshot.x) if all_known(layout, snapshot.x) else None
+    columns = ssm.columns(snapshot.t, snapshot.x, snapshot.context)
+    return Query(snapshot.x, operator, columns, np.asarray(dt, float))
 
 
-def _line_at_start(filter: Filter, where: Where, data: SolverData, z, white) -> Linearisation:
-    environment = filter.environment(z)
-    return _line(filter, where, data, environment, filter.start(environment), white)
+def _line_at_start(filter: Filter, query: Query, data: SolverData, z, white) -> Linearisation:
+    matrices = filter.matrices(z)
+    return _line(filter, query, data, matrices, filter.start(matrices), white)
 
 
-def _line(filter: Filter, where: Where, data: SolverData, environment, state, white) -> Linearisation:
-    gaussian, parameters = filter.level(environment, state, where), environment.parameters
+def _line(filter: Filter, query: Query, data: SolverData, matrices, state, white) -> Linearisation:
+    gaussian, parameters = filter.predict_f(matrices, state, query), matrices.parameters
     q = gaussian.mean.shape[0] - white.shape[1]
-    likelihood = filter.system.model.likelihood
+    likelihood = filter.ssm.model.likelihood
     return linearise(likelihood, data, parameters, gaussian.mean[q:], gaussian.covariance[q:, q:], white)
 
 
-def _ratios(filter: Filter, where: Where, data: SolverData, line: Linearisation, environments, states, white):
-    likelihood = filter.system.model.likelihood
+def _ratios(filter: Filter, query: Query, data: SolverData, line: Linearisation, all_matrices, states, white):
+    likelihood = filter.ssm.model.likelihood
 
     def one(inputs):
-        environment, state, white = inputs
-        gaussian, parameters = filter.level(environment, state, where), environment.parameters
+        matrices, state, white = inputs
+        gaussian, parameters = filter.predict_f(matrices, state, query), matrices.parameters
         drawn = gaussian.mean[None, :] + white @ gaussian.root().T
-        q = gaussian.mean.shape[0] - where.columns.shape[0]
+        q = gaussian.mean.shape[0] - query.columns.shape[0]
 
-        def log_ratio(level):
-            surrogate = line.log_density(likelihood, *data, parameters, level)
-            return log_likelihood(likelihood, data, parameters, level) - surrogate
+        def log_ratio(f):
+            surrogate = line.log_density(likelihood, *data, parameters, f)
+            return log_likelihood(likelihood, data, parameters, f) - surrogate
 
         return jax.vmap(log_ratio)(drawn[:, q:]), drawn
 
-    return jax.lax.map(one, (environments, states, white))
+    return jax.lax.map(one, (all_matrices, states, white))

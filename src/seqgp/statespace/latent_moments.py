@@ -1,0 +1,64 @@
+"""Mean and variance of ``f`` at points, one by one: no covariance between them is formed query modes serve."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Float
+
+from seqgp.linalg.types import Array
+from seqgp.statespace.eigenbasis import RotatedFilter, RotatedMatrices, RotatedState
+from seqgp.statespace.low_rank import LowRankState
+from seqgp.statespace.map_prediction import MapParticles, map_batch
+from seqgp.statespace.modes import Modes
+from seqgp.statespace.network import NetworkFilter
+from seqgp.statespace.observation import Query
+from seqgp.statespace.protocol import Filter
+
+
+def latent_moments(
+    filter: Filter, matrices: Any, state: Any, query: Query
+) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+    """Of ``f`` given one value of the parameters, with the coefficients of the mean integrated out."""
+    if query.operator is None and isinstance(filter, NetworkFilter):
+        after = filter.predict(matrices, state, query.dt).low_rank
+        return _by_modes(filter, matrices.parameters, matrices.modes, after, query)
+    if query.operator is None and isinstance(filter, RotatedFilter):
+        after = filter.predict(matrices, state, query.dt)
+        return _by_modes(filter, matrices.parameters, *_rotated(filter, matrices, after), query)
+    found, q = filter.predict_f(matrices, state, query), len(filter.ssm.in_state)
+    return found.mean[q:], jnp.maximum(jnp.diagonal(found.covariance)[q:], 0.0)
+
+
+def _by_modes(filter: NetworkFilter | RotatedFilter, parameters, modes: Modes, state: LowRankState, query: Query):
+    ssm, x, sites = filter.ssm, jnp.asarray(query.x), jnp.asarray(filter.x)
+    mask = jnp.asarray(filter.mask) if isinstance(filter, NetworkFilter) else jnp.ones(filter.sites, bool)
+    crosses = ssm.space(parameters, ssm.distances(x, sites))
+    crosses = tuple(jnp.where(mask[None, :], cross, 0.0) for cross in crosses)
+
+    def at_itself(point):
+        spaces = ssm.space(parameters, ssm.distances(point[None, :], point[None, :]))
+        return jnp.stack([space[0, 0] for space in spaces])
+
+    own = jax.vmap(at_itself)(x).T
+    ones = jnp.ones((1, len(ssm.states)))  # crosses and modes have the scale already
+    one = MapParticles(
+        jax.tree.map(lambda leaf: leaf[None], state),
+        ones,
+        ssm.observe(parameters)[None],
+        ssm.term_variances(parameters)[None],
+    )
+    orders = tuple(part.order for part in ssm.states)
+    columns = jnp.asarray(query.columns)
+    found = map_batch(one, modes, orders, crosses, own, ssm.design(columns), ssm.coefficient_scales())
+    return found.mean[0] + ssm.offset(parameters, columns), jnp.maximum(found.variance[0], 0.0)
+
+
+def _rotated(filter: RotatedFilter, matrices: RotatedMatrices, state: RotatedState) -> tuple[Modes, LowRankState]:
+    """The state of complete data as one of low rank: the rank is zero."""
+    vectors = filter.rotate_back(matrices, jnp.eye(filter.sites))
+    factor = jnp.zeros((0, filter.ssm.order, filter.sites))
+    same = LowRankState(state.mean, state.covariance, factor, state.response, state.precision, state.information)
+    return Modes(vectors, matrices.values[None, :]), same
