@@ -17,6 +17,7 @@ from .evaluate.calibrate import calibrate as calibrate
 from .evaluate.compare import compare as compare
 from .evaluate.predict import predict as predict
 from .evaluate.replicate import replicate as replicate
+from .evaluate.score import score as score
 from .evaluate.simulate import simulate as simulate
 from .fields.dense import Dense as Dense
 from .fields.grid import Grid as Grid

@@ -25,6 +25,10 @@ COMMANDS = {  # where each is, and the first line of its docstring
         "reading",
         "Predict latent and data at new points, now or later: mean, standard deviation and quantiles.",
     ),
+    "score": (
+        "scoring",
+        "Score predictions of held-out data, filtered, ahead and smoothed, beside persistence, AR(1) and kriging.",
+    ),
     "summary": ("reading", "Show what a run holds: times, parameters now, diagnostics."),
     "export": (
         "reading",

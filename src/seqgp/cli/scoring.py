@@ -1,0 +1,84 @@
+"""The command that scores a run on data it has not seen: ``score``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE
+from rich.table import Column, Table
+
+from seqgp.cli.common import Debug, Json, Mistake, RunFolder, Seed, check_target, command, open_run, show
+from seqgp.cli.fitting import configuration_of
+from seqgp.evaluate.score import DRAWS
+from seqgp.evaluate.score import score as score_run
+from seqgp.evaluate.score_table import HEAD, Score
+from seqgp.io.export import write_table
+from seqgp.io.tables import snapshots_from
+
+TABLES = (".csv", ".parquet")
+
+
+@command
+def score(
+    folder: RunFolder,
+    table: Annotated[
+        Path, typer.Argument(metavar="HELD_OUT.csv", help="A table with the columns of the run's, and data it lacks.")
+    ],
+    ahead: Annotated[
+        list[int] | None,
+        typer.Option("--ahead", min=0, max=10_000, help="Steps ahead, 0 for filtered; may be repeated. 0 and 1."),
+    ] = None,
+    smoothed: Annotated[bool, typer.Option(help="Whether smoothed predictions are scored.")] = True,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the scores of each datum: .csv or .parquet.")
+    ] = None,
+    draws: Annotated[int, typer.Option(min=10, max=1_000_000, help="Draws of smoothed data.")] = DRAWS,
+    seed: Seed = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Score predictions of held-out data, filtered, ahead and smoothed, beside persistence, AR(1) and kriging."""
+    store = open_run(folder)
+    if output is not None:
+        if output.suffix not in TABLES:
+            raise Mistake(f"{output}: the name ends in {output.suffix!r}; expected .csv or .parquet")
+        check_target(output, force)
+    if store.model is None:
+        raise Mistake(f"{folder}: the model has code of its own; use seqgp.score in Python")
+    data = configuration_of(store).data
+    held_out = snapshots_from(table, data.columns()._replace(dates=data.origin is not None))
+    found = score_run(store, held_out, tuple(ahead or (0, 1)), smoothed, draws=draws, seed=seed or 0)
+    if output is not None:
+        write_table(output, found.frame())
+    show(_plain(found) | {"run": folder, "written": output}, json, lambda out: show_score(out, found, output))
+
+
+def _plain(found: Score) -> dict[str, Any]:
+    """The scores as plain numbers, for machines."""
+    rows = []
+    for row in found.rows:
+        pairs = {"crps_difference": row.crps_difference, "log_score_difference": row.log_score_difference}
+        paired = {key: value for name, mean in pairs.items() for key, value in ((name, mean[0]), (f"{name}_se", mean[1]))}
+        shares = {f"coverage_{level * 100:.0f}": share for level, share in row.coverage.items()}
+        plain = {name: getattr(row, name) for name in ("way", "forecaster", "data", "rmse", "mae", "crps", "log_score")}
+        rows.append(plain | shares | paired)
+    ways = dict.fromkeys(row.way for row in found.rows)
+    return {"scores": rows, "pit": {way: found.pit_histogram(way) for way in ways}, "notes": list(found.notes)}
+
+
+def show_score(out: Any, found: Score, output: Path | None) -> None:
+    """The table for people, the histogram of PIT, and what was not scored."""
+    table = Table(*(Column(name, no_wrap=True) for name in HEAD), box=SIMPLE)
+    for row in found.rows:
+        table.add_row(*row.cells())
+    out.print(table)
+    for way in dict.fromkeys(row.way for row in found.rows):
+        counts = " ".join(str(count) for count in found.pit_histogram(way))
+        out.print(f"PIT of the model, {way}, in tenths: {counts}", markup=False)
+    for note in found.notes:
+        out.print(f"note: {note}", markup=False)
+    if output is not None:
+        out.print(f"wrote {output}", markup=False)

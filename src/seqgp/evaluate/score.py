@@ -1,0 +1,203 @@
+"""Predictions of a run scored on data that it has not seen, beside simple ones of the same data."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from seqgp.base.errors import DataError
+from seqgp.base.snapshot import Snapshot
+from seqgp.base.validation import positive, require_x64
+from seqgp.evaluate.held_out_baselines import HeldOutBaselines
+from seqgp.evaluate.marginals import PointScores, marginals_of, normal
+from seqgp.evaluate.predict import predict
+from seqgp.evaluate.replay import Replay, replay_of
+from seqgp.evaluate.score_table import MODEL, SMOOTHED, Part, Score, way_of
+from seqgp.evaluate.smoothed import smoothed_marginals
+from seqgp.samplers.keys import stream
+from seqgp.samplers.online.state import OnlineState
+
+DRAWS = 400  # of smoothed data, and of data that are not Gaussian
+
+
+def score(
+    run: Any,
+    held_out: Snapshot | Iterable[Snapshot],
+    ahead: Sequence[int] = (0, 1),
+    smoothed: bool = True,
+    baselines: bool = True,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> Score:
+    """Score the predictions of a run on held-out data: at stations left out, at times left out, or later.
+
+    A datum at time ``t`` is predicted from the snapshots up to ``t`` (*filtered*), from all but the last ``k`` of these
+    (``k`` *steps ahead*), and from all snapshots of the run (*smoothed*). For Gaussian data and the online sampler the
+    scores of filtered and forecast data are exact given the particles; others are estimated from draws.
+
+    The same data are predicted by persistence, by an AR(1) and, without steps ahead, by kriging of the snapshot of the
+    same time. These see the same data of the run as the model does.
+
+    Args:
+        run: a run with a store, or a :class:`seqgp.Store`. Of a run in memory only the last state is known, so filtered
+            predictions before the last time are not.
+        held_out: snapshots with values that the run has not seen, in any order of time.
+        ahead: numbers of steps ahead; 0 is filtered.
+        smoothed: whether smoothed predictions are scored; the online sampler alone has them.
+        baselines: whether simple forecasts are scored.
+        draws: how many are used where scores are estimated from draws.
+        seed: of the random numbers.
+
+    Returns:
+        scores by way and forecaster: ``print(score)``, ``score.rows``, ``score.frame()``.
+    """
+    require_x64()
+    steps = _checked_steps(ahead)
+    draws = positive("draws", draws)
+    replay = replay_of(run, "score")
+    data = _checked(replay, held_out, 0 in steps or smoothed)
+    simple = HeldOutBaselines(replay.model.kernel, replay.snapshots) if baselines and _pairs(replay) else None
+    parts, notes = _forward(replay, data, steps, draws, seed, simple)
+    if smoothed:
+        more, said = _backward(replay, data, draws, seed, simple)
+        parts, notes = parts + more, notes + said
+    if baselines and simple is None:
+        notes.append("no baselines: the run does not keep its data, or they are not one value per input")
+    if not any(part.forecaster == MODEL for part in parts):
+        raise DataError(f"score: nothing can be scored: {'; '.join(notes)}")
+    return Score.of(parts, notes)
+
+
+def _checked_steps(ahead: Any) -> tuple[int, ...]:
+    numbers = tuple(ahead) if isinstance(ahead, (Sequence, np.ndarray)) and not isinstance(ahead, str) else (ahead,)
+    for one in numbers:
+        if isinstance(one, bool) or not isinstance(one, (int, np.integer)) or one < 0:
+            raise DataError(f"score: ahead = {ahead!r}: give whole numbers of steps, (0, 1, 7) say; 0 is filtered")
+    return tuple(sorted({int(one) for one in numbers}))
+
+
+def _checked(replay: Replay, held_out: Any, same_time: bool) -> list[Snapshot]:
+    """The held-out snapshots in the order of time, none of whose values the run has seen."""
+    data = [held_out] if isinstance(held_out, Snapshot) else held_out
+    if not isinstance(data, Iterable) or isinstance(data, (str, bytes)):
+        raise DataError(f"score: held_out: expected snapshots, got {type(held_out).__name__}")
+    data = list(data)
+    for one in data:
+        if not isinstance(one, Snapshot):
+            raise DataError(f"score: held_out: expected snapshots, got {type(one).__name__} among them")
+        if one.y.shape != (len(one.x),):
+            raise DataError(f"score: held_out: y has shape {one.y.shape} at t = {one.t:g}, expected one value per input")
+        if one.x.shape[1] != replay.last.dimension:
+            raise DataError(
+                f"score: held_out: x has {one.x.shape[1]} columns at t = {one.t:g}, but the data of the run have "
+                f"{replay.last.dimension}"
+            )
+    again = next((b.t for a, b in itertools.pairwise(sorted(data, key=lambda one: one.t)) if a.t == b.t), None)
+    if again is not None:
+        raise DataError(f"score: held_out has two snapshots at t = {again:g}; join them, or score one after the other")
+    if not any((~np.isnan(one.y)).any() for one in data):
+        raise DataError("score: held_out has no value; give snapshots with data")
+    if same_time and replay.snapshots is not None:
+        _check_unseen(replay.snapshots, data)
+    return sorted(data, key=lambda one: one.t)
+
+
+def _check_unseen(known: list[Snapshot], data: list[Snapshot]) -> None:
+    at = {snapshot.t: snapshot for snapshot in known}
+    for one in data:
+        if one.t not in at:
+            continue
+        there = at[one.t]
+        seen = {tuple(x) for x, y in zip(there.x.tolist(), np.ravel(there.y)) if not np.isnan(y)}
+        for x, y in zip(one.x.tolist(), one.y):
+            if tuple(x) in seen and not np.isnan(y):
+                raise DataError(
+                    f"score: the run has seen a value at t = {one.t:g}, x = {x}, so filtered and smoothed predictions "
+                    "know it; leave it out of the run, or score forecasts alone: ahead=(1,), smoothed=False"
+                )
+
+
+def _pairs(replay: Replay) -> bool:
+    return replay.snapshots is not None and all(one.y.shape == (len(one.x),) for one in replay.snapshots)
+
+
+def _stations(snapshot: Snapshot) -> list[Any]:
+    return getattr(snapshot, "labels", None) or [tuple(row) for row in snapshot.x.tolist()]
+
+
+def _forward(replay: Replay, data: list[Snapshot], steps, draws: int, seed: int, simple) -> tuple[list[Part], list[str]]:
+    """Filtered predictions and forecasts, from one state after the other."""
+    reached = np.searchsorted(replay.times, [one.t for one in data], side="right") - 1
+    jobs: dict[int, list[tuple[int, int]]] = {}
+    lost = dict.fromkeys(steps, 0)
+    for i, last in enumerate(reached):
+        for k in steps:
+            if last - k >= 0 and replay.steps[last - k] is not None:
+                jobs.setdefault(int(last) - k, []).append((i, k))
+            else:
+                lost[k] += 1
+    parts, key = [], stream(seed, "score")
+    for number, state in replay.states(list(jobs)):
+        for i, k in jobs[number]:
+            one = data[i]
+            own = jax.random.fold_in(jax.random.fold_in(key, i), k)
+            found = _predicted(own, replay, state, one, draws)
+            parts.append(Part(way_of(k), k, MODEL, one.t, _stations(one), one.y, found))
+            parts += _baseline_parts(simple, way_of(k), one, number, k)
+    why = "their states are not kept (give a run a store, and a larger keep=), or they are too early"
+    return parts, [f"{way_of(k)}: {n} of {len(data)} snapshots are not scored: {why}" for k, n in lost.items() if n]
+
+
+def _predicted(key, replay: Replay, state: Any, one: Snapshot, draws: int) -> PointScores:
+    exact = replay.model.likelihood.conjugate and isinstance(state, OnlineState)
+    few = state if exact else state.thinned(draws)
+    prediction = predict(key, replay.model, few, one.x, t=one.t, context=one.context)
+    return _scores(marginals_of(prediction, one.y), one.y)
+
+
+def _scores(marginals: Any, y: np.ndarray) -> PointScores:
+    """The scores of the data that are there; NaN elsewhere."""
+    seen = ~np.isnan(y)
+    whole = PointScores(*(np.full(len(y), np.nan) for _ in PointScores._fields))
+    if seen.any():
+        for column, values in zip(whole, marginals.at(np.flatnonzero(seen)).scores(y[seen])):
+            column[seen] = values
+    return whole
+
+
+def _baseline_parts(simple: HeldOutBaselines | None, way: str, one: Snapshot, origin: int, k: int) -> list[Part]:
+    if simple is None:
+        return []
+    parts = []
+    for name, forecast in simple(one, origin, k).items():
+        there = ~np.isnan(forecast.mean) & ~np.isnan(forecast.sd)
+        y = np.where(there, one.y, np.nan)
+        parts.append(Part(way, k, name, one.t, _stations(one), one.y, _scores(normal(*forecast), y)))
+    return parts
+
+
+def _backward(replay: Replay, data: list[Snapshot], draws: int, seed: int, simple) -> tuple[list[Part], list[str]]:
+    """Smoothed predictions, from the last state."""
+    state = replay.last
+    if not isinstance(state, OnlineState):
+        return [], ["smoothed: not scored, as the online sampler alone keeps the past"]
+    first, last = state.snapshots[0].t, state.snapshots[-1].t
+    inside = [one for one in data if first <= one.t <= last]
+    notes = []
+    if len(inside) < len(data):
+        notes.append(
+            f"smoothed: {len(data) - len(inside)} of {len(data)} snapshots are not scored: they are not between "
+            f"t = {first:g} and t = {last:g}"
+        )
+    parts = []
+    if inside:
+        for one, marginals in zip(inside, smoothed_marginals(stream(seed, "score smoothed"), replay.model, state, inside, draws)):
+            found = _scores(marginals, one.y)
+            parts.append(Part(SMOOTHED, 0, MODEL, one.t, _stations(one), one.y, found))
+            origin = int(np.searchsorted(replay.times, one.t, side="right")) - 1
+            parts += _baseline_parts(simple, SMOOTHED, one, origin, 0)
+    return parts, notes
