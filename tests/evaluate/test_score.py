@@ -10,10 +10,6 @@ from oracles import dense
 from streams import snapshots
 
 OUT = [0, 3]
-PLAIN = {
-    "terms": None,
-    "mean": {"intercept": 0.5, "features": []},
-}
 
 
 def known():
@@ -141,4 +137,4 @@ def test_what_cannot_be_scored_is_named(run, data, change, said):
 def test_steps_ahead_are_whole_numbers(run, data):
     for wrong in ("1", (0.5,), (-1,), (True,)):
         with pytest.raises(seqgp.DataError, match="give whole numbers of steps"):
-            seqgp.score(run, data[1], ahead=wrong)
+            seqgp.score(run, data[1], ahead=wrong)  # pyright: ignore[reportArgumentType]

@@ -8,8 +8,8 @@ from scipy.stats import multivariate_normal, norm
 import seqgp
 from seqgp.evaluate.held_out_baselines import KRIGING, HeldOutBaselines
 from seqgp.evaluate.kriging import Day, Variance, _profile, fit_variance, krige
-from seqgp.evaluate.marginals import GaussianMixture
 from seqgp.evaluate.paired import clustered_mean
+from seqgp.evaluate.point_scores import GaussianMixture
 
 
 def test_scores_of_a_mixture_are_those_of_quadrature():
@@ -29,8 +29,8 @@ def test_scores_of_a_mixture_are_those_of_quadrature():
 
 def test_the_standard_error_is_the_sum_over_all_pairs_that_go_together():
     rng = np.random.default_rng(0)
-    times, stations = (part.ravel() for part in np.meshgrid(np.arange(9.0), np.arange(4), indexing="ij"))
-    values = rng.normal(size=36) + 2 * rng.normal(size=9)[times.astype(int)] + rng.normal(size=4)[stations]
+    times, stations = (part.ravel().astype(int) for part in np.meshgrid(np.arange(9), np.arange(4), indexing="ij"))
+    values = rng.normal(size=36) + 2 * rng.normal(size=9)[times] + rng.normal(size=4)[stations]
     error, lags = values - values.mean(), 2 + 1  # 9^(1/3) and one step ahead
     total = 0.0
     for i in range(36):

@@ -61,7 +61,7 @@ def _plain(found: Score) -> dict[str, Any]:
     rows = []
     for row in found.rows:
         pairs = {"crps_difference": row.crps_difference, "log_score_difference": row.log_score_difference}
-        paired = {key: value for name, mean in pairs.items() for key, value in ((name, mean[0]), (f"{name}_se", mean[1]))}
+        paired = {name: mean.value for name, mean in pairs.items()} | {f"{name}_se": m.se for name, m in pairs.items()}
         shares = {f"coverage_{level * 100:.0f}": share for level, share in row.coverage.items()}
         plain = {name: getattr(row, name) for name in ("way", "forecaster", "data", "rmse", "mae", "crps", "log_score")}
         rows.append(plain | shares | paired)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 
-class Mean(NamedTuple):
+class ScoreMean(NamedTuple):
     """A mean and its standard error; NaN where too little is known for one."""
 
     value: float
@@ -21,8 +21,11 @@ class Mean(NamedTuple):
 
 
 def clustered_mean(
-    values: Float[np.ndarray, " n"], times: Sequence[float], stations: Sequence[Hashable] | None = None, ahead: int = 0
-) -> Mean:
+    values: Float[np.ndarray, " n"],
+    times: Sequence[float] | np.ndarray,
+    stations: Sequence[Hashable] | None = None,
+    ahead: int = 0,
+) -> ScoreMean:
     """The mean of values, and a standard error that allows for their dependence.
 
     Values of one time go together, those of neighbouring times do so less (Bartlett's weights over ``T^(1/3) + ahead``
@@ -38,7 +41,7 @@ def clustered_mean(
     """
     values = np.asarray(values, float)
     if not len(values):
-        return Mean(np.nan, np.nan)
+        return ScoreMean(np.nan, np.nan)
     error = values - values.mean()
     moments, time = np.unique(np.asarray(times, float), return_inverse=True)
     number: dict[Hashable, int] = {}
@@ -51,7 +54,7 @@ def clustered_mean(
         variance = in_space
     else:
         variance = max(in_time, in_time + in_space - float(error @ error))
-    return Mean(float(values.mean()), float(np.sqrt(np.maximum(variance, 0.0)) / len(values)))
+    return ScoreMean(float(values.mean()), float(np.sqrt(np.maximum(variance, 0.0)) / len(values)))
 
 
 def _clusters(sums: np.ndarray) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp, ndtr
@@ -12,12 +12,9 @@ from scoringrules import crps_mixnorm
 
 from seqgp.evaluate import scores
 from seqgp.evaluate.predict import Prediction
-from seqgp.runtime.engine import compiled, in_threads
-from seqgp.runtime.processes import gathered
-from seqgp.samplers.online.filters import over_particles, particle_count
+from seqgp.model import Model
+from seqgp.runtime.engine import compiled
 from seqgp.samplers.online.predictive import ParticlePredictive
-from seqgp.statespace.observation import Where
-from seqgp.statespace.protocol import Filter
 
 PAIRS = 4_000_000  # of components and data that the CRPS of mixtures takes at a time
 HALVINGS = 60  # of the bracket of a median
@@ -33,14 +30,14 @@ class PointScores(NamedTuple):
     pit: Float[np.ndarray, " n"]
 
 
-class Marginals(Protocol):
+class Predictions(Protocol):
     """A predictive distribution for each of ``n`` data."""
 
     def scores(self, y: Float[np.ndarray, " n"]) -> PointScores:
         """The scores of data, none of them missing."""
         ...
 
-    def at(self, rows: np.ndarray) -> Marginals:
+    def at(self, rows: np.ndarray) -> Predictions:
         """Those of some of the data."""
         ...
 
@@ -74,7 +71,7 @@ class GaussianMixture(NamedTuple):
         white = (y - self.mean) / self.sd
         log_prob = -0.5 * white**2 - np.log(self.sd) - 0.5 * np.log(2 * np.pi)
         with np.errstate(divide="ignore"):
-            log_score = logsumexp(log_prob + np.log(self.weight)[:, None], axis=0)
+            log_score = np.asarray(logsumexp(log_prob + np.log(self.weight)[:, None], axis=0))
         return PointScores(self.weight @ self.mean, self.quantile(0.5), self._crps(y), log_score, self.cdf(y))
 
     def _crps(self, y: np.ndarray) -> np.ndarray:
@@ -89,15 +86,15 @@ class GaussianMixture(NamedTuple):
         )
 
 
-class Draws(NamedTuple):
+class DrawnData(NamedTuple):
     """Draws of each datum, and its log density given each draw of the latent function and the parameters."""
 
     y: Float[np.ndarray, "draws n"]
     log_densities: Float[np.ndarray, "draws n"]
 
-    def at(self, rows: np.ndarray) -> Draws:
+    def at(self, rows: np.ndarray) -> DrawnData:
         """The draws of some of the data."""
-        return Draws(self.y[:, rows], self.log_densities[:, rows])
+        return DrawnData(self.y[:, rows], self.log_densities[:, rows])
 
     def scores(self, y: Float[np.ndarray, " n"]) -> PointScores:
         """Estimates from the draws."""
@@ -113,7 +110,7 @@ def normal(mean: Float[np.ndarray, " n"], sd: Float[np.ndarray, " n"]) -> Gaussi
     return GaussianMixture(mean[None], sd[None], np.ones(1))
 
 
-def marginals_of(prediction: Prediction, y: Float[np.ndarray, " n"]) -> Marginals:
+def marginals_of(prediction: Prediction, y: Float[np.ndarray, " n"]) -> Predictions:
     """The predictive distribution of each datum: exact for Gaussian data and particles, else from draws.
 
     Args:
@@ -122,29 +119,19 @@ def marginals_of(prediction: Prediction, y: Float[np.ndarray, " n"]) -> Marginal
     """
     predictive, model = prediction._predictive, prediction._model
     if model.likelihood.conjugate and isinstance(predictive, ParticlePredictive):
-        return _mixture(predictive)
-    return Draws(np.asarray(prediction.y), prediction._log_densities(y))
+        return _mixture(predictive, model)
+    return DrawnData(np.asarray(prediction.y), prediction._log_densities(y))
 
 
-def _mixture(predictive: ParticlePredictive) -> GaussianMixture:
-    filter, where = predictive.history.filter, predictive.where
-    tasks = [
-        compiled(_moments, filter, where, predictive.context, *group)[0] for group in predictive.filters.groups
-    ]
-    found: Any = [np.asarray(part) for part in in_threads(tasks)]
-    moments = gathered(np.concatenate(found), particle_count(predictive.filters))
-    weight = np.bincount(predictive.particle, minlength=len(moments)) / len(predictive.particle)
-    used = weight > 0
-    return GaussianMixture(moments[used, 0], np.sqrt(moments[used, 1]), weight[used])
+def _mixture(predictive: ParticlePredictive, model: Model) -> GaussianMixture:
+    """One normal distribution for each particle that has draws, weighted by their number."""
+    used, first, counts = np.unique(predictive.particle, return_index=True, return_counts=True)
+    few = predictive._replace(particle=used, z=predictive.z[first])
+    mean, variance = few.moments(model)
+    noise = np.asarray(compiled(_noises, model, predictive.context, few.z)[0]())
+    sd = np.sqrt(variance + np.broadcast_to(noise.reshape(len(used), -1) ** 2, variance.shape))
+    return GaussianMixture(mean, sd, counts / counts.sum())
 
 
-def _moments(filter: Filter, where: Where, context: Any, environments, states):
-    """Mean and variance of each datum for each particle, ``(particles, 2, n)``."""
-    q = filter.system.design(where.columns).shape[1]
-
-    def one(environment, state):
-        gaussian = filter.level(environment, state, where)
-        noise = filter.system.model.likelihood.noise(context, environment.parameters)
-        return jnp.stack([gaussian.mean[q:], jnp.diagonal(gaussian.covariance)[q:] + noise**2])
-
-    return over_particles(filter, one, where)(environments, states)
+def _noises(model: Model, context: Any, z):
+    return jax.vmap(lambda one: model.likelihood.noise(context, model.parameters(one)))(z)

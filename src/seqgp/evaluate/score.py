@@ -11,9 +11,10 @@ import numpy as np
 
 from seqgp.base.errors import DataError
 from seqgp.base.snapshot import Snapshot
+from seqgp.base.transforms import transform_of
 from seqgp.base.validation import positive, require_x64
 from seqgp.evaluate.held_out_baselines import HeldOutBaselines
-from seqgp.evaluate.marginals import PointScores, marginals_of, normal
+from seqgp.evaluate.point_scores import PointScores, marginals_of, normal
 from seqgp.evaluate.predict import predict
 from seqgp.evaluate.replay import Replay, replay_of
 from seqgp.evaluate.score_table import MODEL, SMOOTHED, Part, Score, way_of
@@ -59,6 +60,7 @@ def score(
     steps = _checked_steps(ahead)
     draws = positive("draws", draws)
     replay = replay_of(run, "score")
+    _check_untransformed(run)
     data = _checked(replay, held_out, 0 in steps or smoothed)
     simple = HeldOutBaselines(replay.model.kernel, replay.snapshots) if baselines and _pairs(replay) else None
     parts, notes = _forward(replay, data, steps, draws, seed, simple)
@@ -80,6 +82,16 @@ def _checked_steps(ahead: Any) -> tuple[int, ...]:
     return tuple(sorted({int(one) for one in numbers}))
 
 
+def _check_untransformed(run: Any) -> None:
+    store = run if hasattr(run, "manifest") else getattr(run, "store", None)
+    transform = None if store is None else transform_of(store.manifest.section("data"))
+    if transform is not None:
+        raise DataError(
+            f"score: the run is of data with a transform, {transform.words}, which scores do not take; fit a run "
+            "without data.transform, or score its forecasts step by step: step.info.scores has them in your units"
+        )
+
+
 def _checked(replay: Replay, held_out: Any, same_time: bool) -> list[Snapshot]:
     """The held-out snapshots in the order of time, none of whose values the run has seen."""
     data = [held_out] if isinstance(held_out, Snapshot) else held_out
@@ -90,7 +102,9 @@ def _checked(replay: Replay, held_out: Any, same_time: bool) -> list[Snapshot]:
         if not isinstance(one, Snapshot):
             raise DataError(f"score: held_out: expected snapshots, got {type(one).__name__} among them")
         if one.y.shape != (len(one.x),):
-            raise DataError(f"score: held_out: y has shape {one.y.shape} at t = {one.t:g}, expected one value per input")
+            raise DataError(
+                f"score: held_out: y has shape {one.y.shape} at t = {one.t:g}, expected one value per input"
+            )
         if one.x.shape[1] != replay.last.dimension:
             raise DataError(
                 f"score: held_out: x has {one.x.shape[1]} columns at t = {one.t:g}, but the data of the run have "
@@ -129,7 +143,9 @@ def _stations(snapshot: Snapshot) -> list[Any]:
     return getattr(snapshot, "labels", None) or [tuple(row) for row in snapshot.x.tolist()]
 
 
-def _forward(replay: Replay, data: list[Snapshot], steps, draws: int, seed: int, simple) -> tuple[list[Part], list[str]]:
+def _forward(
+    replay: Replay, data: list[Snapshot], steps, draws: int, seed: int, simple
+) -> tuple[list[Part], list[str]]:
     """Filtered predictions and forecasts, from one state after the other."""
     reached = np.searchsorted(replay.times, [one.t for one in data], side="right") - 1
     jobs: dict[int, list[tuple[int, int]]] = {}
@@ -195,7 +211,8 @@ def _backward(replay: Replay, data: list[Snapshot], draws: int, seed: int, simpl
         )
     parts = []
     if inside:
-        for one, marginals in zip(inside, smoothed_marginals(stream(seed, "score smoothed"), replay.model, state, inside, draws)):
+        key = stream(seed, "score smoothed")
+        for one, marginals in zip(inside, smoothed_marginals(key, replay.model, state, inside, draws)):
             found = _scores(marginals, one.y)
             parts.append(Part(SMOOTHED, 0, MODEL, one.t, _stations(one), one.y, found))
             origin = int(np.searchsorted(replay.times, one.t, side="right")) - 1

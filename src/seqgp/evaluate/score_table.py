@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from seqgp.evaluate.marginals import PointScores
-from seqgp.evaluate.paired import Mean, clustered_mean
+from seqgp.evaluate.paired import ScoreMean, clustered_mean
+from seqgp.evaluate.point_scores import PointScores
 
 MODEL, SMOOTHED = "this model", "smoothed"
 LEVELS = (0.5, 0.8, 0.95)
@@ -45,8 +45,8 @@ class ScoreRow(NamedTuple):
     crps: float
     log_score: float
     coverage: dict[float, float]  # of central intervals, by their probability
-    crps_difference: Mean  # from the model's, with a paired standard error; above 0 the model is better
-    log_score_difference: Mean  # … below 0 the model is better
+    crps_difference: ScoreMean  # from the model's, with a paired standard error; above 0 the model is better
+    log_score_difference: ScoreMean  # … below 0 the model is better
 
     def cells(self) -> list[str]:
         """The row as text."""
@@ -96,8 +96,8 @@ class Score(NamedTuple):
 
     def __getitem__(self, name: Any) -> Any:
         """The row of a way and a forecaster, ``score["filtered", "AR(1)"]``; that of the model for a way alone."""
-        if not isinstance(name, (str, tuple)) or (isinstance(name, tuple) and not all(isinstance(n, str) for n in name)):
-            return tuple.__getitem__(self, name)
+        if not all(isinstance(part, str) for part in (name if isinstance(name, tuple) else (name,))):
+            return super().__getitem__(name)  # pyright: ignore[reportCallIssue, reportArgumentType]
         way, forecaster = (name, MODEL) if isinstance(name, str) else name
         for row in self.rows:
             if (row.way, row.forecaster) == (way, forecaster):

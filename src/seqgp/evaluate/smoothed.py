@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Key
 
 from seqgp.base.snapshot import Snapshot
-from seqgp.evaluate.marginals import Draws
+from seqgp.evaluate.point_scores import DrawnData
 from seqgp.likelihoods.base import fill_missing
 from seqgp.linalg.types import Array
 from seqgp.model import Model
@@ -23,7 +23,7 @@ from seqgp.samplers.online.state import OnlineState
 
 def smoothed_marginals(
     key: Key[Array, ""], model: Model, state: OnlineState, data: Sequence[Snapshot], draws: int
-) -> list[Draws]:
+) -> list[DrawnData]:
     """For each snapshot draws of its data given all data of the state, which need not hold any of them."""
     key_path, key_data = jax.random.split(key)
     few = state.thinned(draws)
@@ -42,7 +42,7 @@ def smoothed_marginals(
         filled, _ = fill_missing(one.y)
         own = model.likelihood.context_at(one.t, one.context)
         y, log_densities = compiled(_data, model, own, keys, latent[:, at[one.t]], parameters, filled)[0]()
-        found.append(Draws(np.asarray(y), np.asarray(log_densities)))
+        found.append(DrawnData(np.asarray(y), np.asarray(log_densities)))
     return found
 
 
