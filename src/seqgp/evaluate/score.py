@@ -62,7 +62,7 @@ def score(
     replay = replay_of(run, "score")
     _check_untransformed(run)
     data = _checked(replay, held_out, 0 in steps or smoothed)
-    simple = HeldOutBaselines(replay.model.kernel, replay.snapshots) if baselines and _pairs(replay) else None
+    simple = _simple(replay) if baselines else None
     parts, notes = _forward(replay, data, steps, draws, seed, simple)
     if smoothed:
         more, said = _backward(replay, data, draws, seed, simple)
@@ -135,8 +135,12 @@ def _check_unseen(known: list[Snapshot], data: list[Snapshot]) -> None:
                 )
 
 
-def _pairs(replay: Replay) -> bool:
-    return replay.snapshots is not None and all(one.y.shape == (len(one.x),) for one in replay.snapshots)
+def _simple(replay: Replay) -> HeldOutBaselines | None:
+    """The baselines, where the run keeps its data and these are one value per input."""
+    data = replay.snapshots
+    if data is None or any(one.y.shape != (len(one.x),) for one in data):
+        return None
+    return HeldOutBaselines(replay.model.kernel, data)
 
 
 def _stations(snapshot: Snapshot) -> list[Any]:

@@ -97,7 +97,7 @@ class Score(NamedTuple):
     def __getitem__(self, name: Any) -> Any:
         """The row of a way and a forecaster, ``score["filtered", "AR(1)"]``; that of the model for a way alone."""
         if not all(isinstance(part, str) for part in (name if isinstance(name, tuple) else (name,))):
-            return super().__getitem__(name)  # pyright: ignore[reportCallIssue, reportArgumentType]
+            return tuple.__getitem__(self, name)  # pyright: ignore[reportCallIssue, reportArgumentType]
         way, forecaster = (name, MODEL) if isinstance(name, str) else name
         for row in self.rows:
             if (row.way, row.forecaster) == (way, forecaster):
