@@ -23,7 +23,7 @@ from pydantic import BaseModel
 DOCS = Path(__file__).parent
 BUILT = DOCS.parent / "build" / "docs"
 ROOMS = {
-    "Models": ("model", "kernels.base", "kernels.separable", "base.snapshot", "base.priors"),
+    "Models": ("model", "kernels.base", "kernels.separable", "kernels.delayed", "base.snapshot", "base.priors"),
     "Samplers": ("samplers",),
     "Representations and updates": ("fields", "mcmc"),
     "Running and storing": ("io", "fleets", "runtime"),

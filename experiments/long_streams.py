@@ -25,7 +25,7 @@ class Stream(NamedTuple):
 
 def stream_model(kernel: str) -> seqgp.Model:
     """Five unknown parameters; times are counted in days, say, and stations lie on the unit square."""
-    in_time = getattr(seqgp, kernel)
+    in_time = getattr(seqgp.kernels, kernel)
     return seqgp.Model(
         kernel=seqgp.Separable(
             time=in_time(dist.LogNormal(np.log(5.0), 0.5)),

@@ -25,15 +25,15 @@ def modes_at_sites(monkeypatch) -> None:
 
     honest = RotatedFilter.draw_f_given
 
-    def draw(self, matrices, state, where, coefficients, white):
-        if not where.at_sites:
-            return honest(self, matrices, state, where, coefficients, white)
-        index = where.places.index
+    def draw(self, matrices, state, query, coefficients, white):
+        if not query.at_sites:
+            return honest(self, matrices, state, query, coefficients, white)
+        index = query.operator.index
         few = white[:, : len(index)]
         at_sites = jax.vmap(lambda one: jnp.zeros(self.sites).at[index].set(one))(few)
-        return honest(self, matrices, state, where, coefficients, at_sites)
+        return honest(self, matrices, state, query, coefficients, at_sites)
 
-    monkeypatch.setattr(RotatedFilter, "draw_levels_given", draw)
+    monkeypatch.setattr(RotatedFilter, "draw_f_given", draw)
 
 
 def diverged_ep(monkeypatch) -> None:

@@ -221,4 +221,6 @@ def draw_shape(rng: np.random.Generator, number: int) -> Shape:
     settings = {"particles": 128 if how == "wide" else 16, "draws": 4000}
     if pattern == "moving":
         settings["latent"] = "seqgp.Dense()"
+    if not gaussian:
+        settings["paths"] = str(rng.choice(["64", "'auto'", "0"], p=[0.6, 0.2, 0.2]))
     return Shape(number, model, pattern, stations, columns, times, settings, how, globe, outputs)

@@ -119,6 +119,9 @@ def configuration(case: Case) -> str:
     columns = case.snapshots[0][1].shape[1]
     context = {name: name for name in case.snapshots[0][3]}
     sampler = {name: value for name, value in case.settings.items() if name in ("particles", "draws")}
+    if case.settings.get("paths", "0") != "0":
+        paths = case.settings["paths"].strip("'")
+        sampler["paths"] = paths if paths == "auto" else int(paths)
     sections = {
         "data": {"file": "table.csv", "time": "t", "inputs": [f"x{d}" for d in range(columns)], "value": "y"}
         | ({"covariates": context} if context else {}),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.integrate import quad
+from tests.fuzz.bounds import shift_of
 from tests.oracles import dense, importance, kernels, likelihoods, particles, quadrature
 from tests.oracles.dense import Rows
 
@@ -120,3 +121,19 @@ def test_the_globe_is_measured_along_its_surface():
     london, paris = np.array([[-0.1276, 51.5072]]), np.array([[2.3522, 48.8566]])
     kernel = {"kind": "GreatCircle", "radius": 6371.0, "kernel": {"kind": "Matern12", "lengthscale": 100.0}}
     assert -100 * np.log(kernels.covariance(kernel, london, paris)[0, 0]) == pytest.approx(343.6, abs=1.0)
+
+
+def test_a_kernel_that_is_off_moves_the_posterior_by_less_than_its_bound():
+    """Against the posterior under a kernel that differs by a known amount, with an outlier that magnifies it."""
+    model = model_of({"family": "Gaussian", "noise": 0.5})
+    other = model_of(model["likelihood"])
+    other["terms"] = [{**TERMS[0], "time": {"kind": "Matern32", "lengthscale": 2.001}}]
+    data = rows([0, 0, 1, 3], [0.2, 1.1, 5e5, -0.4])
+    gaps = np.linspace(0, 3, 400)[:, None]
+    at = [kernels.covariance(one["terms"][0]["time"], gaps, gaps[:1]) for one in (model, other)]
+    bound = shift_of(model, data, data, float(np.abs(at[0] - at[1]).max()))
+    true, moved = dense.posterior(model, data, data), dense.posterior(other, data, data)
+    assert (np.abs(moved.mean - true.mean) <= bound.mean).all()
+    assert (np.abs(moved.mean - true.mean) >= bound.mean / 50).any()
+    assert (np.abs(moved.covariance - true.covariance) <= bound.covariance).all()
+    assert abs(moved.log_evidence - true.log_evidence) <= bound.evidence

@@ -8,6 +8,7 @@ import numpy as np
 from tests.oracles import dense, importance, particles, quadrature
 from tests.oracles.dense import Rows
 
+from .bounds import NONE, Shift, shift_of
 from .values import numbers, wide_slots
 
 MOST = 14  # data of a stream that the particle filter is trusted with
@@ -24,19 +25,24 @@ class Answer(NamedTuple):
     evidence_error: float
     method: str
     misfit: float = 0.0  # how many standard deviations of the prediction the data are out, squared: for rounding
+    shift: Shift = NONE  # by which the error of the kernel that seqgp tells can move the answer
 
     def part(self, rows: slice) -> Answer:
         """The answer to one of several questions asked together."""
         return self._replace(
-            mean=self.mean[rows], covariance=self.covariance[rows, rows], mean_error=self.mean_error[rows]
-        )
+            mean=self.mean[rows], covariance=self.covariance[rows, rows], mean_error=self.mean_error[rows],
+            shift=self.shift.part(rows),
+        )  # fmt: skip
 
 
-def answer(model: dict, snapshots: list[tuple], query: Rows, rng: np.random.Generator) -> Answer:
-    """What is true of ``f`` at the query's rows given the snapshots."""
+def answer(
+    model: dict, snapshots: list[tuple], query: Rows, rng: np.random.Generator, kernel_error: float = 0.0
+) -> Answer:
+    """What is true of ``f`` at the query's rows given the snapshots, for a kernel of time that is off by so much."""
     data = Rows.of(snapshots).observed()
     if model["likelihood"]["family"] == "Gaussian":
-        return _inferred(model, data, query, rng) if wide_slots(model) else _dense(numbers(model), data, query)
+        found = _inferred(model, data, query, rng) if wide_slots(model) else _dense(numbers(model), data, query)
+        return found._replace(shift=shift_of(numbers(model), data, query, kernel_error))
     known = numbers(model)
     none = np.zeros(len(query.t))
     if len(data.t) == 0:
@@ -48,7 +54,10 @@ def answer(model: dict, snapshots: list[tuple], query: Rows, rng: np.random.Gene
         return Answer(mean, covariance, found.log_evidence, none, 1e-3, "quadrature")
     if len(data.t) > MOST:
         raise Unsure(f"{len(data.t)} data are too many for the particle filter")
-    found = particles.run(known, data, rng, count=2000)
+    try:
+        found = particles.run(known, data, rng, count=2000)
+    except np.linalg.LinAlgError as error:  # Newton's search stalls where data are hundreds of prior sds out
+        raise Unsure(f"the particle filter found no mode: {error}") from error
     mean, covariance = dense.extended(known, data, query, found.mean, found.covariance)
     sd = np.sqrt(np.maximum(np.diag(found.covariance), 1e-300))
     if found.evidence_error > 0.05 or (found.mean_error > 0.05 * sd).any():

@@ -35,28 +35,33 @@ class Difference(NamedTuple):
         )
 
 
-def tolerance(exact: bool, count: int, ratio: float, answer: Answer, kernel_error: float) -> Tolerance:
-    """What may differ without Monte Carlo error.
+EP = Tolerance(0.1, 0.1, 0.05)  # what expectation propagation may be off by: over all data, or of one snapshot
+PATHS = Tolerance(0.02, 0.02, 0.02)  # corrected by paths: nothing but the oracle's own rounding
+
+
+def tolerance(count: int, ratio: float, answer: Answer) -> Tolerance:
+    """What may differ for Gaussian data without Monte Carlo error.
 
     Args:
-        exact: whether the filter has no approximation: Gaussian data.
         count: how many data there are.
         ratio: the latent's standard deviation over the noise: squares of it eat digits of covariances.
         answer: the oracle's.
-        kernel_error: of the state that stands for the kernel of time, as seqgp tells it.
     """
-    if not exact:
-        return Tolerance(0.1, 0.1, 0.05 * max(1.0, count / 3))
     rounding = 1e-14 * ratio**2
-    state = 5.0 * kernel_error * ratio**2
-    evidence = 1e-3 + 1e-6 * abs(answer.log_evidence) + (rounding + state) * (count + answer.misfit)
-    near = min(0.02 + np.sqrt(rounding * (1 + answer.misfit)) + state * np.sqrt(1 + answer.misfit), 10.0)
-    return Tolerance(near, min(0.02 + rounding + state, 0.5), evidence)
+    evidence = 1e-3 + 1e-6 * abs(answer.log_evidence) + rounding * (count + answer.misfit)
+    near = min(0.02 + np.sqrt(rounding * (1 + answer.misfit)), 10.0)
+    return Tolerance(near, min(0.02 + rounding, 0.5), evidence)
+
+
+def distinct(draws: np.ndarray) -> float:
+    """The effective number of draws of which some are copies of others."""
+    _, counts = np.unique(np.asarray(draws), axis=0, return_counts=True)
+    return float(counts.sum() ** 2 / (counts**2).sum())
 
 
 def check_evidence(question: str, got: float, error: float, answer: Answer, allowed: float) -> list[Difference]:
     """The log evidence: the sampler's standard error and the oracle's count."""
-    most = allowed + Z * float(np.hypot(error, answer.evidence_error))
+    most = allowed + answer.shift.evidence + Z * float(np.hypot(error, answer.evidence_error))
     if abs(got - answer.log_evidence) <= most:  # false for NaN
         return []
     return [Difference(question, "log evidence", got, answer.log_evidence, most)]
@@ -75,8 +80,9 @@ def check_draws(
     found = []
     for i in range(len(sd)):
         found += _moments(
-            f"{question}, row {i}", draws[:, i], answer.mean[i], sd[i], n, allowed, answer.mean_error[i], floor
-        )
+            f"{question}, row {i}", draws[:, i], answer.mean[i], sd[i], n, allowed, answer.mean_error[i], floor,
+            answer.shift.along(np.eye(len(sd))[i]),
+        )  # fmt: skip
     if found or len(sd) == 1:
         return found[:3]
     values, vectors = np.linalg.eigh(answer.covariance)
@@ -84,18 +90,20 @@ def check_draws(
         along, middle = draws @ vector, float(answer.mean @ vector)
         error = float(np.abs(vector) @ answer.mean_error)
         where, least = f"{question}, along {np.round(vector, 3).tolist()}", 1e-5 * sd.max() + floor
-        found += _moments(where, along, middle, np.sqrt(max(value, 0.0)), n, allowed, error, least)
+        shift = answer.shift.along(vector)
+        found += _moments(where, along, middle, np.sqrt(max(value, 0.0)), n, allowed, error, least, shift)
     return found[:3]
 
 
-def _moments(question, draws, mean, sd, n, allowed: Tolerance, mean_error, floor) -> list[Difference]:
+def _moments(question, draws, mean, sd, n, allowed: Tolerance, mean_error, floor, shift) -> list[Difference]:
     got, spread = float(draws.mean()), float(draws.std())
-    most = Z * np.hypot(max(sd, spread) / np.sqrt(n), mean_error) + allowed.mean * sd + floor
+    most = Z * np.hypot(max(sd, spread) / np.sqrt(n), mean_error) + allowed.mean * sd + floor + shift[0]
     if abs(got - mean) > most:
         return [Difference(question, "mean", got, mean, most)]
     centred = draws - got
     fourth = float(((centred / max(spread, 1e-300)) ** 4).mean())
     most = sd * (allowed.sd + Z * np.sqrt(max(fourth - 1, 2.0) / 4 / n) + 2 * mean_error / max(sd, 1e-300)) + floor
+    most += np.sqrt(sd**2 + shift[1]) - sd
     if abs(spread - sd) > most:
         return [Difference(question, "sd", spread, sd, most)]
     return []

@@ -114,7 +114,7 @@ def test_priors_have_a_column_where_they_are_known(page):
     past = history_of(seqgp.Store(page.parent / "run"))
     for model, there in ((runs_model(), True), (None, False)):
         made = Page("parameters")
-        _parameters(made, past, model)
+        _parameters(made, past, model, None)
         assert ("prior, 95 %" in made.html("")) is there
 
 

@@ -38,7 +38,7 @@ class Entry(NamedTuple):
     version: str
 
 
-class Catalogue:
+class RunCatalogue:
     """The runs in a folder and below it. Whatever is asked by name is looked up among them, and nowhere else.
 
     Args:

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 import numpy as np
 
 from seqgp.base.errors import SeqgpError, one_line
-from seqgp.report.catalogue import POINTS, Catalogue, Entry
+from seqgp.report.catalogue import POINTS, Entry, RunCatalogue
 from seqgp.report.page import Link, Page
 from seqgp.report.sentences import Sentence
 
@@ -65,7 +65,7 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, folder: Path, host: str, port: int):
-        self.catalogue = Catalogue(folder)
+        self.catalogue = RunCatalogue(folder)
         self.local = is_local(host)
         super().__init__((host, port), _Handler)
 
@@ -175,7 +175,7 @@ def _number(name: str, text: str) -> float:
     raise _Refused(HTTPStatus.BAD_REQUEST, f"{name}: {text[:40]!r} is not a finite number")
 
 
-def _overview(catalogue: Catalogue, entries: dict[str, Entry]) -> str:
+def _overview(catalogue: RunCatalogue, entries: dict[str, Entry]) -> str:
     page = Page(f"Runs in {catalogue.folder.resolve().name}")
     found = [catalogue.summary(entry) for entry in entries.values()]
     damaged = [one for one in found if one["error"]]
