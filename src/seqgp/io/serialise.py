@@ -210,4 +210,6 @@ def _is_named_tuple(cls: type) -> bool:
 register(
     Correction, Exactness, OnlineState, Particles, Memory, QuadraticFit, Rejuvenation, SnapshotSurrogate, Linearisation
 )
-register(SequentialState, Window, OnlineInfo, LeaveOneOut, ChainInfo, UpdateInfo, Dense, Grid, SharedGrid, Knots, KnotGrid)
+register(
+    SequentialState, Window, OnlineInfo, LeaveOneOut, ChainInfo, UpdateInfo, Dense, Grid, SharedGrid, Knots, KnotGrid
+)
