@@ -7,7 +7,7 @@ import pytest
 
 import seqgp
 import small
-from seqgp.reference import latent_moments, online_posterior, quadrature
+from seqgp.reference import online_posterior, quadrature, quadrature_moments
 from seqgp.reference.conditional import _dense, conditional
 
 Z = np.array([0.3, -0.4, 0.2, 0.5, -0.3])
@@ -66,7 +66,7 @@ def test_parameters_level_and_evidence_are_those_of_quadrature(missing):
     known = seqgp.Model(kernel, seqgp.likelihoods.Gaussian(seqgp.ScaledSigmoid(0, 1)), mean=0.2, jitter=1e-10)
     snapshots = data(missing)
     truth = quadrature(known, snapshots)
-    mean, sd = latent_moments(known, snapshots, truth)
+    mean, sd = quadrature_moments(known, snapshots, truth)
     found = online_posterior(known, snapshots, seed=1)
     error = 1 / np.sqrt(found.effective)
     assert found.effective > 2000

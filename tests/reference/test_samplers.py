@@ -6,7 +6,7 @@ import pytest
 
 import seqgp
 import small
-from seqgp.reference import CollapsedSampler, FullSampler, latent_moments, predictive_log_score, quadrature
+from seqgp.reference import CollapsedSampler, FullSampler, predictive_log_score, quadrature, quadrature_moments
 from seqgp.reference.quadrature import Quadrature
 
 
@@ -51,7 +51,7 @@ def test_samplers_against_quadrature(exact, updates):
     z, ratio = scores(state, info, exact.mean, exact.sd)
     assert np.abs(z).max() < 4
     assert np.abs(ratio - 1).max() < 0.1
-    mean, sd = latent_moments(model(), snapshots(), exact)
+    mean, sd = quadrature_moments(model(), snapshots(), exact)
     level = np.concatenate([np.asarray(part) for part in state.latent], axis=1)
     assert [part.shape for part in state.latent] == [(len(state.z), 8), (len(state.z), 7)]
     assert np.abs((level.mean(0) - mean) / sd).max() < 4.5 / info.ess["latent"] ** 0.5

@@ -6,7 +6,7 @@ import pytest
 
 import seqgp
 import small
-from seqgp.reference import latent_moments, quadrature
+from seqgp.reference import quadrature, quadrature_moments
 
 
 def data():
@@ -38,7 +38,7 @@ def test_initial_sample(exact, settings):
     z = np.asarray(state.z)
     assert np.abs((z.mean(0) - exact.mean) / exact.sd).max() < 0.05
     assert np.abs(z.std(0) / exact.sd - 1).max() < 0.03
-    mean, sd = latent_moments(MODEL, [data()], exact)
+    mean, sd = quadrature_moments(MODEL, [data()], exact)
     level = np.asarray(state.latent)
     assert np.abs((level.mean(0) - mean) / sd).max() < 0.06
     assert np.abs(level.std(0) / sd - 1).max() < 0.04

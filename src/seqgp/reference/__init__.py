@@ -4,7 +4,7 @@ from seqgp.reference.collapsed import CollapsedSampler
 from seqgp.reference.kalman import Filtered, kalman_filter, kalman_smoother
 from seqgp.reference.marginal import Moments, gaussian_posterior, predictive_log_score
 from seqgp.reference.online import OnlinePosterior, online_posterior
-from seqgp.reference.quadrature import Quadrature, latent_moments, quadrature
+from seqgp.reference.quadrature import Quadrature, quadrature, quadrature_moments
 from seqgp.reference.recursion import ScalarTarget, scalar_target, sequential_target
 from seqgp.samplers.full.sampler import FullSampler
 from seqgp.samplers.full.stacked import FullState
@@ -21,10 +21,10 @@ __all__ = [
     "gaussian_posterior",
     "kalman_filter",
     "kalman_smoother",
-    "latent_moments",
     "online_posterior",
     "predictive_log_score",
     "quadrature",
+    "quadrature_moments",
     "scalar_target",
     "sequential_target",
 ]

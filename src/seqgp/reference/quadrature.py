@@ -94,7 +94,7 @@ def quadrature(model: Model, snapshots: Sequence[Snapshot] | Snapshot, spacing: 
     )
 
 
-def latent_moments(
+def quadrature_moments(
     model: Model, snapshots: Sequence[Snapshot], found: Quadrature
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Mean and standard deviation of the level ``f + mean`` at all data, over the posterior of the parameters."""
