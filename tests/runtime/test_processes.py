@@ -57,6 +57,7 @@ def _cloud(data):
     prediction = seqgp.predict(jax.random.key(5), model(), state, data[0].x, t=data[4].t)
     found = {"latent": state.latent, "z": state.z, "evidence": info.log_evidence, "y": prediction.y}
     found["score"] = prediction.log_score(data[4].y)
+    found["loo"] = np.nan_to_num(np.stack(info.loo))
     filters = state.live.filters
     found["filters"] = sum(len(jax.tree.leaves(group)[0]) for group in filters.groups)
     mixed = either(TAKEN, chosen(filters, ORDER), filters)

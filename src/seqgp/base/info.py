@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+from jaxtyping import Float
+
 
 class UpdateInfo(NamedTuple):
     """What one kind of update cost in a step, over all draws."""
@@ -34,6 +37,20 @@ class Exactness(NamedTuple):
         return self.corrected
 
 
+class LeaveOneOut(NamedTuple):
+    """Each datum of a snapshot predicted from all others of it and from the past; NaN where it is missing.
+
+    In the units of ``Snapshot.y``. The predictions are mixtures over the particles.
+    """
+
+    mean: Float[np.ndarray, " N"]
+    sd: Float[np.ndarray, " N"]
+    z: Float[np.ndarray, " N"]  # the datum as a standard normal number: the normal quantile of pit
+    pit: Float[np.ndarray, " N"]  # the probability of a smaller value
+    log_score: Float[np.ndarray, " N"]  # the log predictive density of the datum
+    ess: Float[np.ndarray, " N"]  # the effective number of particles without the datum
+
+
 class OnlineInfo(NamedTuple):
     """A step of the online sampler."""
 
@@ -51,6 +68,7 @@ class OnlineInfo(NamedTuple):
     scores: dict[str, float] = {}  # noqa: RUF012
     extras: dict[str, Any] = {}  # noqa: RUF012
     exact: Exactness | None = None  # not known of runs of earlier versions
+    loo: LeaveOneOut | None = None  # of Gaussian data
 
     @property
     def min_ess(self) -> float:

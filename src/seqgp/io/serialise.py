@@ -14,7 +14,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from seqgp.base.info import ChainInfo, Exactness, OnlineInfo, UpdateInfo, info_of_version_0_2
+from seqgp.base.info import ChainInfo, Exactness, LeaveOneOut, OnlineInfo, UpdateInfo, info_of_version_0_2
 from seqgp.fields.dense import Dense
 from seqgp.fields.grid import Grid, SharedGrid
 from seqgp.fields.knots import KnotGrid, Knots
@@ -210,4 +210,6 @@ def _is_named_tuple(cls: type) -> bool:
 register(
     Correction, Exactness, OnlineState, Particles, Memory, QuadraticFit, Rejuvenation, SnapshotSurrogate, Linearisation
 )
-register(SequentialState, Window, OnlineInfo, ChainInfo, UpdateInfo, Dense, Grid, SharedGrid, Knots, KnotGrid)
+register(
+    SequentialState, Window, OnlineInfo, LeaveOneOut, ChainInfo, UpdateInfo, Dense, Grid, SharedGrid, Knots, KnotGrid
+)

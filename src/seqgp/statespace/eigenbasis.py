@@ -147,6 +147,10 @@ class RotatedFilter(eqx.Module):
         """``U values``."""
         return self._along_axes(matrices.vectors, values)
 
+    def rotate_back_squared(self, matrices: RotatedMatrices, values: Float[Array, " M *k"]) -> Float[Array, " M *k"]:
+        """The same with the entries of ``U`` squared: variances at the sites, from those of the modes."""
+        return self._along_axes([vectors**2 for vectors in matrices.vectors], values)
+
     def coefficients(self, state: RotatedState) -> tuple[Float[Array, " q"], Float[Array, "q q"]]:
         """Mean of the coefficients of the mean (less their prior mean), and the Cholesky factor of their precision."""
         root = cholesky(state.precision + jnp.diag(self.ssm.coefficient_scales() ** -2.0))

@@ -1,16 +1,19 @@
-"""Mean and variance of ``f`` at points, one by one: no covariance between them is formed query modes serve."""
+"""Mean and variance of ``f`` at points, one by one: no covariance between them is formed where modes serve."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
+from seqgp.kernels.base import Parameters
+from seqgp.linalg.factor import solve_lower
 from seqgp.linalg.types import Array
 from seqgp.statespace.eigenbasis import RotatedFilter, RotatedMatrices, RotatedState
-from seqgp.statespace.low_rank import LowRankState
+from seqgp.statespace.low_rank import LowRankState, coefficient_posterior
 from seqgp.statespace.map_prediction import MapParticles, map_batch
 from seqgp.statespace.modes import Modes
 from seqgp.statespace.network import NetworkFilter
@@ -22,6 +25,16 @@ def latent_moments(
     filter: Filter, matrices: Any, state: Any, query: Query
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
     """Of ``f`` given one value of the parameters, with the coefficients of the mean integrated out."""
+    if query.at_sites and isinstance(filter, NetworkFilter):
+        after = filter.predict(matrices, state, query.dt).low_rank
+        return _at_sites(filter, matrices.parameters, after, query, lambda rows: rows @ matrices.modes.vectors.T,
+                         lambda rows: rows @ (matrices.modes.vectors**2).T)  # fmt: skip
+    if query.at_sites and isinstance(filter, RotatedFilter):
+        after = filter.predict(matrices, state, query.dt)
+        same = LowRankState(after.mean, after.covariance, jnp.zeros((0, filter.ssm.order, filter.sites)), *after[2:])
+        return _at_sites(filter, matrices.parameters, same, query,
+                         lambda rows: filter.rotate_back(matrices, rows.T).T,
+                         lambda rows: filter.rotate_back_squared(matrices, rows.T).T)  # fmt: skip
     if query.operator is None and isinstance(filter, NetworkFilter):
         after = filter.predict(matrices, state, query.dt).low_rank
         return _by_modes(filter, matrices.parameters, matrices.modes, after, query)
@@ -30,6 +43,30 @@ def latent_moments(
         return _by_modes(filter, matrices.parameters, *_rotated(filter, matrices, after), query)
     found, q = filter.predict_f(matrices, state, query), len(filter.ssm.in_state)
     return found.mean[q:], jnp.maximum(jnp.diagonal(found.covariance)[q:], 0.0)
+
+
+def _at_sites(
+    filter: NetworkFilter | RotatedFilter,
+    parameters: Parameters,
+    state: LowRankState,
+    query: Query,
+    back: Callable[[Float[Array, "k M"]], Float[Array, "k M"]],
+    back_squared: Callable[[Float[Array, "k M"]], Float[Array, "k M"]],
+) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+    """At sites, in ``M² (R + q)``: ``back`` is ``U`` from modes to sites, ``back_squared`` has its entries squared."""
+    ssm, h, r = filter.ssm, filter.ssm.observe(parameters), state.factor.shape[2]
+    index = jnp.asarray(query.operator.index)  # type: ignore[union-attr]
+    factor = jnp.einsum("a,ram->rm", h, state.factor)
+    common = back(jnp.pad(factor, ((0, 0), (0, state.mean.shape[1] - r))))[:, index]
+    own = back_squared(jnp.einsum("a,abm,b->m", h, state.block, h)[None, :])[0, index]
+    mean, variance = back((h @ state.mean)[None, :])[0, index], own + jnp.sum(common**2, axis=0)
+    if len(ssm.in_state):
+        centre, chol = coefficient_posterior(state, ssm.coefficient_scales())
+        response = back(jnp.einsum("a,qam->qm", h, state.response))[:, index]
+        columns = ssm.design(query.columns).T - response
+        mean = mean + centre @ columns
+        variance = variance + jnp.sum(solve_lower(chol, columns) ** 2, axis=0)
+    return mean + ssm.offset(parameters, query.columns), jnp.maximum(variance, 0.0)
 
 
 def _by_modes(filter: NetworkFilter | RotatedFilter, parameters, modes: Modes, state: LowRankState, query: Query):

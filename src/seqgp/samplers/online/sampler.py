@@ -26,6 +26,7 @@ from seqgp.runtime.progress import Progress
 from seqgp.samplers.online.filters import Spent
 from seqgp.samplers.online.history import check_latent
 from seqgp.samplers.online.info import online_info
+from seqgp.samplers.online.loo import loo_of_step
 from seqgp.samplers.online.predictive import draws_at_data
 from seqgp.samplers.online.revise import list_of_late, movement, revise_filters, revised_history
 from seqgp.samplers.online.state import Live, OnlineState
@@ -268,7 +269,10 @@ class OnlineSampler:
             self.fingerprint, history.snapshots, step.past.dropped,
             step.past.memory, history.surrogates, step.past.correction, revisions, Live(history, step.filters),
         )  # fmt: skip
-        return state, online_info(state, step, lost, ratios, time.perf_counter() - start, self.approximate())
+        loo, seconds = loo_of_step(history, step.filters, particles.weights())
+        step.spend(Spent(0, seconds))
+        info = online_info(state, step, lost, ratios, time.perf_counter() - start, self.approximate())
+        return state, info._replace(loo=loo)
 
     def _named(
         self, z: np.ndarray, drawn: np.ndarray, step: OnlineStep

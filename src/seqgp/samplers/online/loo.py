@@ -1,0 +1,96 @@
+"""Leave-one-out predictions of a step's data: a mixture over the particles, without a refit.
+
+For parameters ``θ`` the filter predicts datum ``i`` from all other data (:mod:`seqgp.statespace.leave_one_out`).
+Without datum ``i`` the particles have the weights
+
+    p(θ | all data but y_i)  ∝  p(θ | all data) / p(y_i | all other data, θ)
+
+so the particles of the step serve every datum, each with weights of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from scipy.special import log_ndtr, logsumexp, ndtri_exp
+
+from seqgp.base.info import LeaveOneOut
+from seqgp.fields.sites import pad_rows
+from seqgp.runtime.engine import compiled, in_threads
+from seqgp.runtime.processes import gathered
+from seqgp.samplers.online.filters import Filters, over_particles, particle_count
+from seqgp.samplers.online.history import Timeline, operator_of
+from seqgp.statespace.latent_moments import latent_moments
+from seqgp.statespace.leave_one_out import leave_one_out
+from seqgp.statespace.observation import Query
+from seqgp.statespace.protocol import Filter
+
+
+def loo_of_step(
+    history: Timeline, filters: Filters, weights: Float[np.ndarray, " S"]
+) -> tuple[LeaveOneOut | None, float]:
+    """Of the last snapshot's data, and the seconds that compilation took; ``None`` where data are not Gaussian."""
+    if not history.ssm.model.likelihood.conjugate:
+        return None, 0.0
+    snapshot = history.snapshots[-1]
+    y, n = np.asarray(snapshot.y, float).reshape(-1), len(snapshot.x)
+    if np.isnan(y).all():
+        return LeaveOneOut(*np.full((6, n), np.nan)), 0.0
+    size = history.filter.padded_size(n)
+
+    def longer(tree: Any) -> Any:
+        return jax.tree.map(lambda leaf: pad_rows(np.asarray(leaf), n, size), tree)
+
+    x, own = longer(snapshot.x), longer(snapshot.context)
+    context = longer(history.ssm.model.likelihood.context_at(snapshot.t, snapshot.context))
+    query = Query(x[:0], operator_of(history.layout, x), history.ssm.columns(snapshot.t, x, own), np.zeros(()))
+    filled = longer(np.where(np.isnan(y), 0.0, y))
+    runs = [compiled(_leave_out, history.filter, query, (filled, context), *group) for group in filters.groups]
+    parts = [np.stack([np.asarray(each) for each in part], axis=1) for part in in_threads([run for run, _ in runs])]
+    mean, variance = np.swapaxes(gathered(np.concatenate(parts), particle_count(filters)), 0, 1)[:, :, :n]
+    return loo_mixture(y, mean, variance, weights), sum(seconds for _, seconds in runs)
+
+
+def loo_mixture(
+    y: Float[np.ndarray, " N"],
+    mean: Float[np.ndarray, "S N"],
+    variance: Float[np.ndarray, "S N"],
+    weights: Float[np.ndarray, " S"],
+) -> LeaveOneOut:
+    """The leave-one-out predictions of all particles as one, for each datum.
+
+    Args:
+        y: the data; NaN where missing.
+        mean: of each datum given the others, for each particle.
+        variance: of it.
+        weights: of the particles given all data.
+    """
+    alive = weights > 0
+    mean, sd, weights = mean[alive], np.sqrt(variance[alive]), weights[alive]
+    white = (y[None, :] - mean) / sd
+    log_density = -0.5 * white**2 - np.log(sd) - 0.5 * np.log(2 * np.pi)
+    logs = np.log(weights)[:, None] - log_density
+    total = np.asarray(logsumexp(logs, axis=0))
+    logs = logs - total
+    share = np.exp(logs)
+    centre = (share * mean).sum(axis=0)
+    spread = (share * (sd**2 + (mean - centre) ** 2)).sum(axis=0)
+    below, above = (np.asarray(logsumexp(logs + log_ndtr(side), axis=0)) for side in (white, -white))
+    z = np.where(below < above, ndtri_exp(np.minimum(below, 0.0)), -ndtri_exp(np.minimum(above, 0.0)))
+    found = LeaveOneOut(centre, np.sqrt(spread), z, np.exp(below), -total, 1 / (share**2).sum(axis=0))
+    return LeaveOneOut(*(np.where(np.isnan(y), np.nan, one) for one in found))
+
+
+def _leave_out(filter: Filter, query: Query, data, all_matrices, states):
+    y, context = data
+
+    def one(matrices, state):
+        noise = filter.ssm.model.likelihood.noise(context, matrices.parameters)
+        moments = latent_moments(filter, matrices, state, query)
+        return leave_one_out(y, jnp.broadcast_to(noise**2, y.shape), *moments)
+
+    return over_particles(filter, one, query)(all_matrices, states)
