@@ -36,6 +36,14 @@ class Exactness(NamedTuple):
     def __bool__(self) -> bool:
         return self.corrected
 
+    @property
+    def remark(self) -> str:
+        """In a few words, for data that are not Gaussian; empty where the filters approximate nothing."""
+        if not self.corrected:
+            return f"approximate ({self.why})"
+        noise = f"each log evidence ± {self.noise:.2f}"
+        return f"exact ({self.why}: {self.paths} for each particle, {noise})" if self.paths else ""
+
 
 class LeaveOneOut(NamedTuple):
     """Each datum of a snapshot predicted from all others of it and from the past; NaN where it is missing.
@@ -78,7 +86,9 @@ class OnlineInfo(NamedTuple):
     @property
     def health(self) -> str:
         """In a few words, how far the draws can be trusted."""
-        return f"ESS {self.ess:.0f} particles, log evidence {self.log_evidence:.2f} ± {self.log_evidence_se:.2f}"
+        remark = "" if self.exact is None else self.exact.remark
+        said = f"ESS {self.ess:.0f} particles, log evidence {self.log_evidence:.2f} ± {self.log_evidence_se:.2f}"
+        return f"{said}; {remark}" if remark else said
 
 
 class ChainInfo(NamedTuple):

@@ -187,6 +187,7 @@ def report_run(
             "min_ess": info.min_ess,
             "max_rhat": getattr(info, "max_rhat", None),
             "log_evidence": getattr(info, "log_evidence", None),
+            "exact": exact._asdict() if (exact := getattr(info, "exact", None)) is not None else None,
             "warnings": list(info.warnings),
             "warnings_of_all_steps": summed,
         }

@@ -246,10 +246,11 @@ def _forecasts(page: Page, history: History, checks: Sequence[Check]) -> None:
 def _about_diagnostics(infos: Sequence[Info]) -> str:
     last = infos[-1]
     if isinstance(last, OnlineInfo):
+        remark = "" if last.exact is None else last.exact.remark
         return (
             "The effective number of particles, and the log evidence of the data so far: "
             f"{last.log_evidence:.2f} ± {last.log_evidence_se:.2f}. The last step rejuvenated the particles "
-            f"{len(last.rejuvenations)} times."
+            f"{len(last.rejuvenations)} times.{f' Its weights are {remark}.' if remark else ''}"
         )
     return (
         "ESS is the number of independent draws that the draws of a step are worth; R-hat compares its chains, and is "
