@@ -1,4 +1,4 @@
-"""Where a run is not of Gaussian data, it says whether its weights are exact: in its info, the command line, the report."""
+"""Where data are not Gaussian, a run says whether its weights are exact: in its info, on the command line, in the report."""
 
 import json
 
