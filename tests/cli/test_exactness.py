@@ -1,4 +1,4 @@
-"""Where data are not Gaussian, a run says whether its weights are exact: in its info, on the command line, in the report."""
+"""Where data are not Gaussian, a run says whether its weights are exact: info, command line and report."""
 
 import json
 
