@@ -15,6 +15,7 @@ from .base.priors import inverse_softplus as inverse_softplus
 from .base.snapshot import Snapshot as Snapshot
 from .evaluate.calibrate import calibrate as calibrate
 from .evaluate.compare import compare as compare
+from .evaluate.explore import explore as explore
 from .evaluate.predict import predict as predict
 from .evaluate.replicate import replicate as replicate
 from .evaluate.score import score as score

@@ -5,10 +5,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from seqgp.base.errors import DataError
-from seqgp.evaluate.explore import explore
+import seqgp
+from seqgp import DataError, explore
 from seqgp.evaluate.variogram import Variogram, VariogramFit, fit_candidates, matern_correlation, matern_slope
-from seqgp.plots.exploration import exploration
 
 
 class Data(NamedTuple):
@@ -130,10 +129,10 @@ def test_slopes_are_derivatives(name):
 
 
 def test_what_cannot_be_explored_is_refused():
-    data = simulated(t=5)
+    data = simulated(t=9)
     with pytest.raises(DataError, match="3 snapshots are too few"):
         explore(data[:3])
-    with pytest.raises(DataError, match=r"snapshot 1 \(t = 3\) is not later"):
+    with pytest.raises(DataError, match=r"snapshot 1 \(t = 7\) is not later"):
         explore(data[::-1])
     with pytest.raises(DataError, match="only data with one value for each place"):
         explore([one._replace(y=np.zeros((12, 2))) for one in data])
@@ -141,9 +140,54 @@ def test_what_cannot_be_explored_is_refused():
         explore([one._replace(x=one.x + one.t) for one in data])
 
 
-@pytest.mark.parametrize("period", [None, 50.0])
-def test_the_figure_is_drawn(period, tmp_path):
-    figure = exploration(explore(simulated(t=60), period=period))
-    figure.savefig(tmp_path / "explored.png")
-    assert (tmp_path / "explored.png").stat().st_size > 10_000
-    assert "missing" in figure.axes[-1].get_title()
+def test_a_silent_station_a_stuck_one_and_one_of_every_other_time():
+    data = simulated(t=60, missing=0.0)
+    y = np.array([one.y for one in data])
+    y[:, 0], y[:, 1], y[::2, 2] = np.nan, 10.0, np.nan
+    found = explore([one._replace(y=values) for one, values in zip(data, y)])
+    at = {tuple(x): k for k, x in enumerate(found.stations.x)}
+    assert len(at) == 11
+    assert found.missing.absent == 1
+    assert found.noise.noise[at[tuple(data[0].x[1])]] < 0.01
+    assert np.isnan(found.noise.noise[at[tuple(data[0].x[2])]])
+    assert np.isfinite(found.noise.noise).sum() == 10
+    assert "stations that never report: 1" in str(found)
+
+
+def test_the_suggested_model_is_in_the_units_of_the_data():
+    """Data in other units give the same model in these units."""
+    data = simulated(seed=1, t=1200, slowness=(0.01, 0.0))
+    found = explore(data)
+    other = explore([Data(24 * one.t, one.x / 10, 100 * one.y - 3) for one in data])
+    factors = {"time.lengthscale": 24, "space.lengthscale": 0.1, "scale": 100, "noise": 100}
+    for name, factor in factors.items():
+        one, two = found.suggested.priors[name], other.suggested.priors[name]
+        assert two.first == pytest.approx(one.first + np.log(factor), abs=2e-3)
+        assert two.second == one.second
+    mean = found.suggested.priors["mean"]
+    assert other.suggested.priors["mean"][1:] == pytest.approx((100 * mean.first - 3, 100 * mean.second), rel=5e-3)
+    for one, two in zip(found.suggested.slowness(), other.suggested.slowness()):
+        assert two.second == pytest.approx(240 * one.second, rel=1e-2)
+        assert one.first < 0.01 < one.second
+    model = found.suggested.model()
+    assert isinstance(model.kernel, seqgp.Delayed)
+    assert set(model.names) >= {"time.lengthscale", "space.lengthscale", "scale", "noise", "mean", "slowness[0]"}
+
+
+def test_pages_and_figures(tmp_path):
+    pytest.importorskip("plotly")
+    from seqgp.plots import exploration
+    from seqgp.report import exploration_report
+
+    data = simulated(t=60)
+    data[0] = seqgp.io.tables.Labelled(0.0, data[0].x, data[0].y, labels=[f"Station {k}" for k in range(12)])
+    found = explore(data, period=50.0)
+    figures = exploration(found)
+    assert len(figures) == 6
+    assert len(exploration(found._replace(season=None))) == 5
+    fitted = found.candidates[0].gamma(found.variogram)
+    drawn = next(iter(figures.values())).data[1]
+    np.testing.assert_allclose(drawn.y, fitted[1:, 0])
+    page = exploration_report(found, tmp_path / "page.html").read_text()
+    for said in ("Station 3", "Matern12 in time", "slowness" if found.asymmetry.delay else "Delay: none found"):
+        assert said in page

@@ -14,7 +14,14 @@ from typer.main import get_command
 
 COMMANDS = {  # where each is, and the first line of its docstring
     "demo": ("demo", "Run an embedded example, from a table to a finished report."),
-    "new": ("reading", "Write a commented configuration to begin with."),
+    "new": (
+        "exploring",
+        "Write a commented configuration to begin with; with --table, one with priors that suit the data.",
+    ),
+    "explore": (
+        "exploring",
+        "Show what the data of stations say before a model is chosen, on a page, and suggest a model.",
+    ),
     "fit": ("fitting", "Sample after each time of a table, and keep the draws in a run."),
     "update": ("fitting", "Add one or more later times to a run."),
     "watch": (

@@ -1,4 +1,4 @@
-"""Commands that read a run, or write something beside it: ``new``, ``predict``, ``summary``, ``export``, …"""
+"""Commands that read a run, or write something beside it: ``predict``, ``summary``, ``export``, …"""
 
 from __future__ import annotations
 
@@ -29,13 +29,11 @@ from seqgp.cli.common import (
     shown,
 )
 from seqgp.cli.fitting import configuration_of
-from seqgp.cli.template import TEMPLATE
 from seqgp.evaluate.predict import predict as predict_at
 from seqgp.evaluate.transformed import in_units
 from seqgp.io.configuration import DataSection
 from seqgp.io.dates import time_from
 from seqgp.io.export import EXPORTS, export_run, write_table
-from seqgp.io.files import write_atomically
 from seqgp.io.store import Store
 from seqgp.io.summary import STATISTICS, flat_parameters
 from seqgp.io.tables import points_from
@@ -53,23 +51,6 @@ def _check_output(output: Path, endings: tuple[str, ...], force: bool) -> None:
         expected = f"{', '.join(endings[:-1])} or {endings[-1]}"
         raise Mistake(f"{output}: the name ends in {output.suffix!r}; expected {expected}")
     check_target(output, force)
-
-
-@command
-def new(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The file to write.")],
-    force: Force = False,
-    json: Json = False,
-    debug: Debug = False,
-) -> None:
-    """Write a commented configuration to begin with."""
-    if config.suffix != ".toml":
-        raise Mistake(f"{config}: the name of a configuration ends in .toml")
-    check_target(config, force)
-    text = TEMPLATE.format(name=config.name, folder=f"runs/{config.stem}")
-    write_atomically(config, lambda file: file.write(text.encode()))
-    said = f"wrote {shown(config)}: edit it, then `seqgp fit {shown(config)}`"
-    show({"written": config}, json, lambda out: out.print(said, markup=False))
 
 
 @command

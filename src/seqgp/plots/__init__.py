@@ -1,10 +1,11 @@
-"""Figures of a run, for notebooks: each function returns a Plotly figure."""
+"""Figures of a run, for notebooks: each function returns a Plotly figure (``exploration`` several, by title)."""
 
 from seqgp.base.errors import extra
 
 with extra("plots"):
     import plotly as _  # noqa: F401
 
+from seqgp.plots.exploration import exploration
 from seqgp.plots.figures import (
     calibration,
     compared,
@@ -24,6 +25,7 @@ __all__ = [
     "coverage",
     "diagnostics",
     "evolution",
+    "exploration",
     "field",
     "parameter",
     "parameters",

@@ -1,4 +1,4 @@
-"""Figures of what :func:`seqgp.evaluate.explore.explore` found, with matplotlib."""
+"""Figures of what :func:`seqgp.explore` found: one for each question."""
 
 from __future__ import annotations
 
@@ -6,87 +6,119 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqgp.base.errors import extra
-from seqgp.plots.style import COLOUR, GREY
+from seqgp.plots.style import COLOUR, GREY, figure, graph_objects, label
 
 if TYPE_CHECKING:
     from seqgp.evaluate.explore import DataExploration
 
-
-def exploration(found: DataExploration) -> Any:
-    """One figure of six: variogram, its fit in time, delay, noise of stations, season of the variance, missing data."""
-    with extra("plots"):
-        from matplotlib.figure import Figure
-    figure = Figure(figsize=(13, 7.5), layout="constrained")
-    axes = figure.subplots(2, 3)
-    draw_variogram(axes[0, 0], found, in_space=True)
-    draw_variogram(axes[0, 1], found, in_space=False)
-    draw_delay(axes[0, 2], found)
-    draw_noise(axes[1, 0], found)
-    draw_season(axes[1, 1], found)
-    draw_missing(axes[1, 2], found)
-    return figure
+SHADES = (1.0, 0.6, 0.35)
+HEIGHT = 320
+COLUMNS = 300  # of the image of missing data, at most
 
 
-def draw_variogram(ax: Any, found: DataExploration, in_space: bool) -> None:
+def exploration(found: DataExploration) -> dict[str, Any]:
+    """Figures by title: variogram over distance and over lags, delay, noise of stations, season, missing data."""
+    best, missing = found.candidates[0], found.missing
+    figures = {
+        f"Over distance: {best.space}, lengthscale {best.space_lengthscale:.3g}": variogram(found, in_space=True),
+        f"Over time: {best.time}, lengthscale {best.time_lengthscale:.3g}": variogram(found, in_space=False),
+        f"{'A delay' if found.asymmetry.delay else 'No delay found'} (p = {found.asymmetry.p_value:.2g})": delay(found),
+        "Noise: stations differ" if found.noise.differ else "Noise: one for all stations": noise(found),
+    }
+    if found.season is not None:
+        title = "The variance has a season" if found.season.seasonal else "No season of the variance found"
+        figures[title] = season(found)
+    return figures | {f"{100 * missing.share:.1f}% missing": missing_data(found)}
+
+
+def variogram(found: DataExploration, in_space: bool) -> Any:
     """Points are the data, lines the best candidate; over distance for some lags, or over lags for some distances."""
-    variogram, best = found.variogram, found.candidates[0]
-    fitted, gamma = best.gamma(variogram), variogram.gamma
-    along, across = (variogram.distance, variogram.lag) if in_space else (variogram.lag, variogram.distance)
+    best, gamma = found.candidates[0], found.variogram.gamma
+    fitted = best.gamma(found.variogram)
+    along, across = (found.variogram.distance, found.variogram.lag)
     if not in_space:
-        fitted, gamma = fitted.T, gamma.T
-    shown = np.unique(np.linspace(0, len(across) - 1, 3).astype(int))
-    for shade, k in zip((1.0, 0.65, 0.35), shown):
+        along, across, gamma, fitted = across, along, gamma.T, fitted.T
+    go, traces = graph_objects(), []
+    shown = np.unique(np.linspace(0, len(across) - 1, len(SHADES)).astype(int))
+    for shade, k in zip(SHADES, shown):
         used = (along + across[k]) > 0
-        ax.plot(along[used], gamma[used, k], "o", color=COLOUR, alpha=shade, ms=4)
-        name = f"lag {across[k]:.3g}" if in_space else f"distance {across[k]:.3g}"
-        ax.plot(along[used], fitted[used, k], color=COLOUR, alpha=shade, label=name)
-    ax.set(xlabel="distance" if in_space else "lag", ylabel="semivariance", ylim=(0, None))
-    name, lengthscale = (best.space, best.space_lengthscale) if in_space else (best.time, best.time_lengthscale)
-    ax.set_title(f"{name}, lengthscale {lengthscale:.3g}")
-    ax.legend(frameon=False)
+        name = f"{'lag' if in_space else 'distance'} {across[k]:.3g}"
+        style: dict[str, Any] = {"opacity": shade, "legendgroup": name, "name": name}
+        traces += [
+            go.Scatter(
+                x=along[used], y=gamma[used, k], mode="markers", marker={"color": COLOUR}, showlegend=False, **style
+            ),
+            go.Scatter(x=along[used], y=fitted[used, k], mode="lines", line={"color": COLOUR}, **style),
+        ]
+    axis = "distance" if in_space else "lag in time"
+    return figure(traces, height=HEIGHT, xaxis_title=axis, yaxis={"title": "semivariance", "rangemode": "tozero"})
 
 
-def draw_delay(ax: Any, found: DataExploration) -> None:
+def delay(found: DataExploration) -> Any:
     """The slowness along each axis of space, with two standard errors."""
     slowness, se = found.asymmetry.slowness, found.asymmetry.se
-    ax.axhline(0.0, color=GREY, lw=1)
-    ax.errorbar(np.arange(len(slowness)), slowness, 2 * se, fmt="o", color=COLOUR, capsize=4)
-    ax.set_xticks(np.arange(len(slowness)), [f"slowness[{i}]" for i in range(len(slowness))])
-    ax.margins(x=0.4)
-    answer = "a delay" if found.asymmetry.delay else "no delay found"
-    ax.set(ylabel="time per distance", title=f"{answer} (p = {found.asymmetry.p_value:.2g})")
+    names = [f"slowness[{i}]" for i in range(len(slowness))]
+    points = graph_objects().Scatter(
+        x=names,
+        y=slowness,
+        error_y={"array": 2 * se, "color": COLOUR},
+        mode="markers",
+        marker={"color": COLOUR, "size": 9},
+    )
+    result = figure([points], height=HEIGHT, yaxis_title="time per distance", showlegend=False)
+    return result.add_hline(y=0, line={"color": GREY, "width": 1})
 
 
-def draw_noise(ax: Any, found: DataExploration) -> None:
-    """Stations, the noisiest first."""
-    order = np.argsort(-found.noise.noise)
-    ax.errorbar(np.arange(len(order)), found.noise.noise[order], 2 * found.noise.se[order], fmt="o", color=COLOUR, ms=4)
-    ax.axhline(np.median(found.noise.noise), color=GREY, lw=1)
-    ax.set(xlabel="station, the noisiest first", ylabel="noise", ylim=(0, None))
-    ax.set_title("stations differ" if found.suggested.by_station else "one noise for all")
+def noise(found: DataExploration) -> Any:
+    """Stations, the noisiest first, with two standard errors; the line is the median."""
+    order = [k for k in np.argsort(-found.noise.noise) if not np.isnan(found.noise.noise[k])]
+    values = found.noise.noise[order]
+    points = graph_objects().Scatter(
+        x=np.arange(1, len(order) + 1),
+        y=values,
+        text=[label(found.stations.names[k]) for k in order],
+        error_y={"array": 2 * found.noise.se[order], "color": COLOUR, "thickness": 1},
+        mode="markers",
+        marker={"color": COLOUR},
+        hovertemplate="%{text}: %{y:.3g}<extra></extra>",
+    )
+    axes = {"xaxis_title": "station, the noisiest first", "yaxis": {"title": "noise", "rangemode": "tozero"}}
+    result = figure([points], height=HEIGHT, showlegend=False, **axes)
+    return result.add_hline(y=float(np.median(values)), line={"color": GREY, "width": 1}) if len(order) else result
 
 
-def draw_season(ax: Any, found: DataExploration) -> None:
-    """The spread of each time over the phase of the season, and the fitted amplitude."""
-    if found.season is None:
-        ax.text(0.5, 0.5, "no period was given", ha="center", va="center", color=GREY, transform=ax.transAxes)
-        ax.set_axis_off()
-        return
-    t, y, season = found.stations.t, found.stations.y, found.season
-    spread = np.nanstd(y - np.nanmean(y, axis=0), axis=1)
+def season(found: DataExploration) -> Any:
+    """The standard deviation over stations at each time over the phase of the season, and the fitted amplitude."""
+    assert found.season is not None
+    t, y, go = found.stations.t, found.stations.y, graph_objects()
+    several = np.sum(~np.isnan(y), axis=1) > 1
+    anomaly = (y - np.nanmean(y, axis=0))[several]
+    sd = np.nanstd(anomaly, axis=1)
     phase = np.linspace(0, 1, 200)
-    a, b = season.coefficients
+    a, b = found.season.coefficients
     amplitude = np.exp(a * np.cos(2 * np.pi * phase) + b * np.sin(2 * np.pi * phase))
-    ax.plot(t / season.period % 1.0, spread, ".", color=GREY, alpha=0.5, ms=4)
-    ax.plot(phase, np.exp(np.nanmean(np.log(spread))) * amplitude, color=COLOUR)
-    title = "variance has a season" if season.seasonal else "no season of the variance found"
-    ax.set(xlabel="phase", ylabel="standard deviation over stations", yscale="log", title=title)
+    middle = float(np.exp(np.mean(np.log(sd[sd > 0])))) if np.any(sd > 0) else 0.0
+    dots = {"color": GREY, "size": 4, "opacity": 0.5}
+    traces = [
+        go.Scatter(x=t[several] / found.season.period % 1.0, y=sd, mode="markers", marker=dots),
+        go.Scatter(x=phase, y=middle * amplitude, mode="lines", line={"color": COLOUR, "width": 3}),
+    ]
+    axes = {"xaxis_title": f"phase of {found.season.period:g}", "yaxis_title": "sd over stations"}
+    return figure(traces, height=HEIGHT, showlegend=False, **axes).update_yaxes(rangemode="tozero")
 
 
-def draw_missing(ax: Any, found: DataExploration) -> None:
-    """Times and stations; what is missing is dark."""
-    t = found.stations.t
-    image = np.isnan(found.stations.y).T
-    ax.imshow(image, aspect="auto", cmap="Greys", vmin=0, vmax=1, extent=(t[0], t[-1], len(image) - 0.5, -0.5))
-    ax.set(xlabel="time", ylabel="station", title=f"{100 * found.missing.share:.1f}% missing")
+def missing_data(found: DataExploration) -> Any:
+    """Times and stations; the more is missing, the darker."""
+    t, gone = found.stations.t, np.isnan(found.stations.y)
+    parts = np.array_split(np.arange(len(t)), min(len(t), COLUMNS))
+    image = graph_objects().Heatmap(
+        x=[t[part].mean() for part in parts],
+        y=[label(name) for name in found.stations.names],
+        z=np.stack([gone[part].mean(axis=0) for part in parts], axis=1),
+        zmin=0,
+        zmax=1,
+        colorscale=[[0, "#f2f2f2"], [1, "#222222"]],
+        showscale=False,
+    )
+    result = figure([image], height=HEIGHT, xaxis_title="time", yaxis_title="station")
+    return result.update_yaxes(showticklabels=len(found.stations.names) <= 20, autorange="reversed", type="category")

@@ -1,0 +1,99 @@
+"""``seqgp explore`` and ``seqgp new --table``: from a table to a page, and to a configuration that can be fitted."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from seqgp.io.configuration import read_configuration
+from seqgp.io.errors import TableError
+from seqgp.io.guess import guess_columns
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Weather of lengthscale 4 days and 30 km around 15, at eight stations; a constant of each station is no value."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 100, (8, 2))
+    distance = np.linalg.norm(x[:, None] - x, axis=-1)
+    root = np.linalg.cholesky(9.0 * np.exp(-distance / 30))
+    f, rows = root @ rng.normal(size=8), []
+    for day in range(60):
+        f = np.exp(-1 / 4) * f + np.sqrt(1 - np.exp(-1 / 2)) * root @ rng.normal(size=8)
+        date = (pd.Timestamp("2024-03-01") + pd.Timedelta(days=day)).strftime("%Y-%m-%d")
+        y = 15 + f + 0.5 * rng.normal(size=8)
+        rows += [
+            {"date": date, "station": f"S{k}", "x_km": x[k, 0], "y_km": x[k, 1], "height": 10.0 * k, "pm10": y[k]}
+            for k in range(8)
+        ]
+    path = tmp_path / "pm10.csv"
+    pd.DataFrame(rows).to_csv(path, index=False)
+    return path
+
+
+def test_new_writes_priors_for_a_table_and_fit_takes_them(seqgp_, table):
+    config = table.with_name("my.toml")
+    code, _, err = seqgp_("new", config, "--table", table)
+    assert code == 2
+    assert "'height', 'pm10' may all be the value; say so with --value" in err
+    code, out, err = seqgp_("new", config, "--table", table, "--value", "pm10")
+    assert code == 0, err
+    assert "8 stations at 60 times" in out
+    configuration = read_configuration(config)
+    data = configuration.data
+    assert (data.time, data.inputs, data.value, data.location) == ("date", ("x_km", "y_km"), "pm10", "station")
+    priors = configuration.model
+    assert np.exp(priors.time.lengthscale.__pydantic_extra__["loc"]) == pytest.approx(4.0, rel=0.8)
+    assert priors.mean.__pydantic_extra__["loc"] == pytest.approx(15.0, abs=2.0)
+    text = config.read_text().replace("draws = 1000 ", "draws = 40\nparticles = 16 ")
+    config.write_text(text)
+    small = pd.read_csv(table).head(24)
+    small.to_csv(table, index=False)
+    assert seqgp_("fit", config)[0] == 0
+
+
+def test_explore_needs_the_section_data_alone(seqgp_, table, tmp_path):
+    config = tmp_path / "data.toml"
+    config.write_text(
+        f'[data]\nfile = "{table.name}"\ntime = "date"\ninputs = ["x_km", "y_km"]\n'
+        'value = "pm10"\nlocation = "station"\n'
+    )
+    page = tmp_path / "page.html"
+    code, out, err = seqgp_("explore", config, "-o", page, "--json")
+    assert code == 0, err
+    said = json.loads(out)
+    assert said["suggested"]["kernel"] == "Separable"
+    assert said["period"] is None
+    assert said["suggested"]["priors"]["mean"][0] == "Normal"
+    assert "S7" in page.read_text()
+    assert seqgp_("explore", config, "-o", page)[0] == 2  # it is there
+    assert json.loads(seqgp_("explore", config, "-o", page, "--force", "--period", "7", "--json")[1])["period"] == 7
+    config.write_text("[model]\nscale = 1\n")
+    assert "it has no section [data]" in seqgp_("explore", config)[2]
+
+
+def test_options_of_a_table_need_a_table(seqgp_, tmp_path):
+    code, _, err = seqgp_("new", tmp_path / "my.toml", "--value", "pm10")
+    assert code == 2
+    assert "give --table too" in err
+
+
+def written(tmp_path, **columns):
+    path = tmp_path / "table.csv"
+    pd.DataFrame(columns).to_csv(path, index=False)
+    return path
+
+
+def test_columns_are_guessed_where_there_is_one_answer(tmp_path):
+    numbers = np.arange(6.0)
+    path = written(tmp_path, t=numbers, lon=numbers, lat=numbers, y=numbers)
+    assert guess_columns(path)[:4] == ("t", ("lon", "lat"), "y", None)
+    assert guess_columns(path, inputs=("lat",), value="y").inputs == ("lat",)
+    path = written(tmp_path, day=numbers // 2, site=list("ababab"), east_of=[1, 2] * 3, level=numbers)
+    assert guess_columns(path)[:4] == ("day", ("east_of",), "level", "site")
+    path = written(tmp_path, a=numbers, b=numbers, c=numbers)
+    with pytest.raises(TableError, match="no column is plainly the time; say so with --time"):
+        guess_columns(path)
+    with pytest.raises(TableError, match="there is no column 'nope'"):
+        guess_columns(path, time="nope")
