@@ -22,6 +22,7 @@ from seqgp.linalg.types import Array, ArrayLike
 from seqgp.statespace.dense import DenseFilter, DenseMatrices, DenseState
 from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.observation import LatentGaussian, Observation, Query, SiteOperator
+from seqgp.statespace.update import possible
 
 
 class RotatedState(NamedTuple):
@@ -125,7 +126,8 @@ class RotatedFilter(eqx.Module):
         data = self.rotate(matrices, observation.y - offset)
         columns = self.rotate(matrices, observation.design).T  # (q, M)
         covariance = jnp.einsum("abm,b->am", state.covariance, h)
-        variance = h @ covariance + self.ssm.model.likelihood.noise(observation.context, parameters) ** 2
+        noise = self.ssm.model.likelihood.noise(observation.context, parameters) ** 2
+        variance = h @ covariance + noise
         gain = covariance / variance[None, :]
         surprise = data - h @ state.mean
         unexplained = columns - jnp.einsum("a,qam->qm", h, state.response)
@@ -137,7 +139,8 @@ class RotatedFilter(eqx.Module):
             state.information + (unexplained / variance[None, :]) @ surprise,
         )
         alone = -0.5 * jnp.sum(surprise**2 / variance + jnp.log(2 * jnp.pi * variance))
-        return after, alone + self._explained(after) - self._explained(state)
+        log_density = alone + self._explained(after) - self._explained(state)
+        return after, possible(log_density, h @ covariance, noise, observation)
 
     def rotate(self, matrices: RotatedMatrices, values: Float[ArrayLike, " M *k"]) -> Float[Array, " M *k"]:
         """``U' values``."""

@@ -42,6 +42,7 @@ from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.modes import Modes, mode_covariance, space_modes
 from seqgp.statespace.observation import LatentGaussian, Observation, Query, SiteOperator
 from seqgp.statespace.two_level import two_level_update
+from seqgp.statespace.update import possible
 
 MIN_ROOM = 4  # the smallest room for values that are not seen
 
@@ -190,6 +191,8 @@ class NetworkFilter(eqx.Module):
         update = low_rank_update if self.leading == self.sites else two_level_update
         h, scales = self.ssm.observe(parameters), self.ssm.coefficient_scales()
         after, log_density = update(state.low_rank, matrices.modes, h, noise, data, scales, room)
+        alone = jnp.einsum("a,abm,b->m", h, state.low_rank.block, h)
+        log_density = possible(log_density, alone, noise**2, observation)
         metric = compression_metric(after, noise, self.ssm.stationary(parameters))
         after, folded = compress(after, metric, self.compression.rank)
         return NetworkState(after, state.folded + folded), log_density

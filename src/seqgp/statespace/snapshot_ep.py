@@ -97,7 +97,9 @@ FAULTS = (
     "the log probability of a discrete datum is above zero",
     "the posterior is wider than the prediction, which a log-concave likelihood does not allow",
     "the log evidence is above what the likelihood allows for any latent",
+    "its predictive variance is below that of its noise: the filter's covariances have no digits left",
 )
+EXCESS, SHORTFALL = 4, 5  # of these
 ALLOWED = 1.0  # by which the log mass of a datum may exceed the largest log likelihood at the nodes
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from seqgp.kernels.base import Parameters
 from seqgp.likelihoods.base import Likelihood
@@ -20,8 +20,9 @@ from seqgp.linalg.types import Array
 from seqgp.statespace.newton import damped_newton
 from seqgp.statespace.observation import Observation
 from seqgp.statespace.quadrature import LogDensity
-from seqgp.statespace.snapshot_ep import SnapshotSites, propagate, site_posterior
+from seqgp.statespace.snapshot_ep import ALLOWED, EXCESS, SHORTFALL, SnapshotSites, propagate, site_posterior
 
+SHORT = 0.01  # of the variance of the noise, by which rounding may leave that of a prediction below it
 GAIN = 1e-4  # in log density, of a step of Newton's method, below which it has come near enough to the mode
 FOUND = 0.1  # how far from a mode that was found its sites may lead, in standard deviations of what was predicted
 
@@ -43,6 +44,9 @@ def gaussian_update(
 ) -> Update:
     """Data with Gaussian noise; those not seen take no part.
 
+    The log evidence is NaN where it cannot be right (``fault``): above that of the noise alone, or with a predictive
+    variance below that of the noise.
+
     Args:
         variance: of the noise.
         observation: the data.
@@ -56,7 +60,33 @@ def gaussian_update(
     count = jnp.sum(seen, dtype=float)
     log_evidence = -0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(root))) - 0.5 * count * jnp.log(2 * jnp.pi)
     rest = -0.5 * observation.squares / variance[0] - 0.5 * observation.left_over * jnp.log(2 * jnp.pi * variance[0])
-    return Update(solve_lower(root, white, transpose=True), root, jnp.ones(n), log_evidence + rest)
+    log_evidence = log_evidence + rest
+    fault = jnp.where(log_evidence > largest_log_density(variance, observation) + ALLOWED, EXCESS, 0)
+    fault = jnp.where(seen, jnp.where(below_noise(jnp.diagonal(f_cov), variance), SHORTFALL, fault), 0)
+    log_evidence = jnp.where(jnp.any(fault > 0), jnp.nan, log_evidence)
+    return Update(solve_lower(root, white, transpose=True), root, jnp.ones(n), log_evidence, fault=fault)
+
+
+def largest_log_density(variance: Float[Array, "..."], observation: Observation) -> Float[Array, ""]:
+    """Of Gaussian data, with noise of this variance: ``−½ log |2π (V + R)| ≤ −½ log |2π R|``, for ``V ⪰ 0``."""
+    each = jnp.broadcast_to(jnp.log(2 * jnp.pi * variance), jnp.shape(observation.y))
+    return -0.5 * (jnp.sum(jnp.where(observation.seen, each, 0.0)) + observation.left_over * each[0])
+
+
+def possible(
+    log_density: Float[Array, ""],
+    f_variance: Float[Array, " M"],
+    variance: Float[Array, "..."],
+    observation: Observation,
+) -> Float[Array, ""]:
+    """The log density of Gaussian data, NaN where it cannot be right; the variances may be those of any modes."""
+    excess = log_density > largest_log_density(variance, observation) + ALLOWED
+    return jnp.where(excess | jnp.any(below_noise(f_variance, variance)), jnp.nan, log_density)
+
+
+def below_noise(f_variance: Float[Array, "..."], variance: Float[Array, "..."]) -> Bool[Array, "..."]:
+    """Whether predicted variances of ``f`` are so far below zero that data vary less than their noise does."""
+    return f_variance < -SHORT * variance
 
 
 def approximate_update(

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from seqgp.base.errors import SamplerError
 from seqgp.runtime.engine import cores
-from seqgp.samplers.online.filters import LANES, faults
+from seqgp.samplers.online.filters import LANES, fault_of
 from seqgp.samplers.online.history import Timeline
 from seqgp.samplers.particles import Particles
 from seqgp.statespace.dense import DenseFilter
@@ -110,13 +110,14 @@ def check_faults(history: Timeline, before: Particles, log_increment: Float[np.n
     if weights.sum() < NEGLIGIBLE_WEIGHT:
         return
     particle = int(np.argmax(weights))
-    found = faults(history, before.z[particle : particle + 1])
-    if found is None or not found.any():
+    found, snapshot = fault_of(history, before.z[particle : particle + 1]), history.snapshots[-1]
+    if found is None:
         return
-    snapshot = history.snapshots[-1]
-    datum = int(np.argmax(found > 0))
+    where = f"t = {snapshot.t}"
+    if found.row is not None:
+        y = np.asarray(snapshot.y).reshape(-1)[found.row]
+        where += f", station {found.row} (x = {np.asarray(snapshot.x)[found.row].tolist()}, y = {y:g})"
     raise SamplerError(
-        f"t = {snapshot.t}, station {datum} (x = {np.asarray(snapshot.x)[datum].tolist()}, y = "
-        f"{np.asarray(snapshot.y).reshape(-1)[datum]:g}): {FAULTS[int(found[datum])]}, for {lost.sum()} of {len(lost)} "
-        "particles; check this datum and the likelihood there, or take SequentialSampler"
+        f"{where}: {FAULTS[found.kind]}, for {lost.sum()} of {len(lost)} particles; check this datum and the "
+        "likelihood there, or take SequentialSampler"
     )

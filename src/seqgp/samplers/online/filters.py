@@ -12,16 +12,18 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from seqgp.runtime.devices import on_each, placed, spread
 from seqgp.runtime.engine import compiled, cores, in_threads
 from seqgp.runtime.processes import gathered, share
-from seqgp.samplers.online.history import Segment, Timeline
+from seqgp.samplers.online.history import Segment, Timeline, operator_of
 from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.observation import Observation, Query, stacked
 from seqgp.statespace.protocol import Filter
+from seqgp.statespace.snapshot_ep import SHORTFALL
 from seqgp.statespace.takeover import take_over
 
 SNAPSHOTS_PER_CALL = 16  # snapshots per call where many are run through
@@ -76,19 +78,45 @@ def advanced(history: Timeline, filters: Filters) -> tuple[Filters, Float[np.nda
     return filters, gathered(increments[:, 0], particle_count(filters)), cost + Spent(0, seconds)
 
 
-def faults(history: Timeline, z: Float[np.ndarray, "1 d"]) -> np.ndarray | None:
-    """What is wrong with each datum of the last snapshot for one particle; ``None`` where nothing is looked for."""
+class Fault(NamedTuple):
+    """Why a filter has no answer to a snapshot."""
+
+    kind: int  # an index of FAULTS
+    row: int | None  # of the snapshot; ``None`` where rows are summed up before the filter sees them
+
+
+def fault_of(history: Timeline, z: Float[np.ndarray, "1 d"]) -> Fault | None:
+    """What is wrong with the last snapshot for one particle; ``None`` where nothing is found, or looked for."""
     filter, observation = history.filter, history.segments[-1].observations[-1]
-    if not isinstance(filter, DenseFilter) or history.ssm.model.likelihood.conjugate or observation.line is not None:
+    if observation.line is not None:
         return None
     filters, _, _ = run_filters(history, z, len(history.snapshots) - 1)
     while filters.segment < len(history.segments) - 1:
         filters, _ = _converted(filters, history, filters.segment + 1)
-    return np.asarray(compiled(_faults, filter, observation, *filter_of(filters, 0))[0]())
+    found = np.asarray(compiled(_faults, filter, observation, *filter_of(filters, 0))[0]())
+    if not found.any():
+        return None
+    x = history.snapshots[-1].x
+    if not isinstance(filter, DenseFilter):  # rows are in the order of the sites
+        found = found[operator_of(history.layout, x).index]
+    elif observation.left_over > 0:
+        return Fault(int(found.max()), None)
+    return Fault(int(found[np.argmax(found > 0)]), int(np.argmax(found > 0)))
 
 
-def _faults(filter: DenseFilter, observation: Observation, matrices, state):
-    return filter.faults(matrices, filter.predict(matrices, state, observation.dt), observation)
+def _faults(filter: Filter, observation: Observation, matrices, state):
+    state = filter.predict(matrices, state, observation.dt)
+    dense, dense_matrices, dense_state = filter.as_dense(matrices, state)
+    found = dense.faults(dense_matrices, dense_state, observation)
+    if isinstance(filter, DenseFilter):
+        return found
+    # What is wrong with all modes together is laid at the datum that is predicted with the least variance.
+    _, increment = filter.update(matrices, state, observation)
+    wrong = jnp.isnan(increment) & jnp.all(jnp.isfinite(dense_state.covariance)) & ~jnp.any(found > 0)
+    design = jnp.asarray(observation.design)
+    f = dense.at_data(dense_matrices, dense_state, observation.operator, design, jnp.zeros(len(design)))
+    variance = jnp.where(observation.seen, jnp.diagonal(f.covariance)[design.shape[1] :], jnp.inf)
+    return jnp.where(wrong & (jnp.arange(len(variance)) == jnp.argmin(variance)), SHORTFALL, found)
 
 
 def chosen(filters: Filters, index: np.ndarray) -> Filters:
