@@ -108,6 +108,7 @@ def _faults(filter: Filter, observation: Observation, matrices, state):
     state = filter.predict(matrices, state, observation.dt)
     dense, dense_matrices, dense_state = filter.as_dense(matrices, state)
     found = dense.faults(dense_matrices, dense_state, observation)
+    assert found is not None
     if isinstance(filter, DenseFilter):
         return found
     # What is wrong with all modes together is laid at the datum that is predicted with the least variance.
