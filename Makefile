@@ -105,8 +105,9 @@ adapters:  ## the adapters in an environment of their own, with the newest sktim
 	build/adapters/bin/python -m pip install --quiet --disable-pip-version-check -e ".[sktime]" pytest
 	build/adapters/bin/python -m pytest tests/adapters
 
-docs: $(VENV)/ready  ## the documentation as a site, in build/site; a broken link fails
+docs: $(VENV)/ready  ## the documentation as a site with executed notebooks, in build/site; a broken link fails
 	$(BIN)/python -m docs.build
+	$(BIN)/python -m docs.notebooks
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 clean:  ## remove the environment and everything that was generated

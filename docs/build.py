@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-from docs.examples import run_page, shown
+from docs.examples import blocks, run_page, shown
 from experiments.accuracy_figure import figures
 from pydantic import BaseModel
+
+from docs import notebooks
 
 DOCS = Path(__file__).parent
 BUILT = DOCS.parent / "build" / "docs"
@@ -183,16 +185,17 @@ def assemble(target: Path) -> None:
     shutil.copytree(DOCS, target, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     for name, made in PAGES.items():
         (target / name).write_text(made())
+    notebooks.place(target)
     for name, figure in figures((DOCS / "accuracy.md").read_text()).items():
         figure.savefig(target / name, dpi=110)
 
 
 def lacking(target: Path) -> dict[Path, list[Path]]:
-    """The figures that each page shows and that do not exist yet."""
+    """The figures that each page with examples shows and that do not exist yet."""
     found = {}
     for page in sorted(DOCS.glob("*.md")):
         missing = [target / name for name in shown(page) if not (target / name).exists()]
-        if missing:
+        if missing and any(block.language == "python" for block in blocks(page)):
             found[page] = missing
     return found
 
