@@ -23,9 +23,11 @@ from seqgp.io.errors import DamagedError, StoreError
 from seqgp.samplers.ibis import Rejuvenation
 from seqgp.samplers.online.exact import Correction
 from seqgp.samplers.online.memory import Memory, QuadraticFit
+from seqgp.samplers.online.pending import PendingParticles
 from seqgp.samplers.online.state import OnlineState
 from seqgp.samplers.online.surrogate import SnapshotSurrogate
 from seqgp.samplers.particles import Particles
+from seqgp.samplers.proposals import StudentProposal
 from seqgp.samplers.sequential.state import SequentialState
 from seqgp.statespace.linearise import Linearisation
 
@@ -207,9 +209,8 @@ def _is_named_tuple(cls: type) -> bool:
     return issubclass(cls, tuple) and hasattr(cls, "_fields")
 
 
-register(
-    Correction, Exactness, OnlineState, Particles, Memory, QuadraticFit, Rejuvenation, SnapshotSurrogate, Linearisation
-)
+register(Correction, Exactness, Memory, OnlineState, Particles, PendingParticles, QuadraticFit, Rejuvenation)
+register(Linearisation, SnapshotSurrogate, StudentProposal)
 register(
     SequentialState, Window, OnlineInfo, LeaveOneOut, ChainInfo, UpdateInfo, Dense, Grid, SharedGrid, Knots, KnotGrid
 )

@@ -48,7 +48,7 @@ class ParticleTarget(NamedTuple):
 class Rejuvenation(NamedTuple):
     """What a rejuvenation was like."""
 
-    kind: str  # "importance" or "moves"
+    kind: str  # "importance", "moves", or "spread" over steps
     power: float  # of the last snapshot's likelihood that it was for
     rounds: int
     ess: float  # after it

@@ -8,7 +8,7 @@ then come out the same, bit for bit.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -19,14 +19,14 @@ from jaxtyping import Float
 from seqgp.runtime.devices import on_each, placed, spread
 from seqgp.runtime.engine import compiled, cores, in_threads
 from seqgp.runtime.processes import gathered, share
-from seqgp.samplers.online.history import Segment, Timeline, operator_of
+from seqgp.samplers.online.history import Timeline, operator_of
 from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.observation import Observation, Query, stacked
 from seqgp.statespace.protocol import Filter
 from seqgp.statespace.snapshot_ep import SHORTFALL
 from seqgp.statespace.takeover import take_over
 
-SNAPSHOTS_PER_CALL = 16  # snapshots per call where many are run through
+SNAPSHOTS_PER_CALL = 8  # snapshots per call where many are run through
 LANES = 16  # groups are of whole bundles: what a processor computes at once must not depend on their number
 
 
@@ -50,21 +50,55 @@ class Spent(NamedTuple):
 
 def run_filters(history: Timeline, z: Float[np.ndarray, "S d"], steps: int) -> tuple[Filters, np.ndarray, Spent]:
     """Filters for new values of ``z``, run over the first ``steps`` snapshots, and their log evidence increments."""
-    mine = z[share(len(z))]
-    filters, spent = _started(history.segments[0], mine), Spent()
-    increments = [np.zeros((len(mine), 0))]
-    for number, segment in enumerate(history.segments):
-        if segment.first >= steps:
+    return _run_calls(history, started(history, z), _calls(history, 0, steps), len(z))
+
+
+def run_further(
+    history: Timeline, filters: Filters, done: int, most: int, count: int
+) -> tuple[Filters, np.ndarray, Spent]:
+    """The filters of ``count`` particles after the first ``done`` snapshots, run over at most ``most`` more of them.
+
+    Snapshots are called for in the same runs as by ``run_filters``, which gives the same filters, bit for bit.
+    """
+    last, end, calls, number = history.segments[-1], len(history.snapshots), [], 0
+    for call in _calls(history, done, end):
+        size, at = len(call[1]), done + number
+        waits = size < SNAPSHOTS_PER_CALL and at >= last.first and end - at < SNAPSHOTS_PER_CALL
+        if number + (end - at if waits else size) > most:  # the last few go one by one, all in one step
             break
-        if number:
-            filters, seconds = _converted(filters, history, number)
+        calls.append(call)
+        number += size
+    return _run_calls(history, filters, calls, count)
+
+
+def started(history: Timeline, z: Float[np.ndarray, "S d"]) -> Filters:
+    """Filters for new values of ``z``, before any data."""
+    mine, filter = z[share(len(z))], history.segments[0].filter
+    tasks = [compiled(_begin, filter, placed(mine[part], len(mine)))[0] for part in particle_slices(len(mine))]
+    return Filters(tuple(in_threads(tasks)), 0)
+
+
+def _run_calls(
+    history: Timeline, filters: Filters, calls: Iterable[tuple[int, tuple[Observation, ...]]], count: int
+) -> tuple[Filters, np.ndarray, Spent]:
+    increments, spent = [np.zeros((sum(_sizes(filters)), 0))], Spent()
+    for number, observations in calls:
+        while filters.segment < number:
+            filters, seconds = _converted(filters, history, filters.segment + 1)
             spent += Spent(0, seconds)
-        observations = segment.observations[: steps - segment.first]
-        for chunk in _chunks(observations):
-            filters, found, cost = _advanced(filters, segment.filter, stacked(list(chunk)))
-            increments.append(found)
-            spent += cost
-    return filters, gathered(np.concatenate(increments, axis=1), len(z)), spent
+        filters, found, cost = _advanced(filters, history.segments[number].filter, stacked(list(observations)))
+        increments.append(found)
+        spent += cost
+    return filters, gathered(np.concatenate(increments, axis=1), count), spent
+
+
+def _calls(history: Timeline, done: int, until: int) -> Iterator[tuple[int, tuple[Observation, ...]]]:
+    """Segments and snapshots of each call, from the snapshot after the first ``done`` on."""
+    for number, segment in enumerate(history.segments):
+        if segment.first >= until:
+            return
+        for call in _chunks(segment.observations[max(done - segment.first, 0) : until - segment.first]):
+            yield number, call
 
 
 def advanced(history: Timeline, filters: Filters) -> tuple[Filters, Float[np.ndarray, " S"], Spent]:
@@ -192,11 +226,6 @@ def _convert(before: Filter, after: Filter, all_matrices, states):
         return take_over(before, after, matrices, state)
 
     return over_particles(after, one)(all_matrices, states)
-
-
-def _started(segment: Segment, z: np.ndarray) -> Filters:
-    tasks = [compiled(_begin, segment.filter, placed(z[part], len(z)))[0] for part in particle_slices(len(z))]
-    return Filters(tuple(in_threads(tasks)), 0)
 
 
 def _converted(filters: Filters, history: Timeline, number: int) -> tuple[Filters, float]:

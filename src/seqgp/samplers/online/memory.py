@@ -61,6 +61,28 @@ class Memory(NamedTuple):
     log_evidence: QuadraticFit  # of all data up to the anchor
 
 
+def discounted_evidence(
+    z: Float[np.ndarray, "S d"],
+    increments: Float[np.ndarray, "S T"],
+    forget: float,
+    memory: Memory | None,
+    dropped: int,
+) -> Float[np.ndarray, " S"]:
+    """The log evidence of data, each step further back counting less by ``forget``.
+
+    Args:
+        z: the parameters.
+        increments: of the log evidence, of each snapshot that is kept.
+        forget: the discount.
+        memory: what stands for the data up to its anchor.
+        dropped: how many snapshots are not kept.
+    """
+    since = increments if memory is None else increments[:, memory.anchor - dropped :]
+    ages = np.arange(since.shape[1], 0, -1)
+    found = since @ forget ** ages.astype(float)
+    return found if memory is None else found + forget ** float(len(ages)) * memory.log_evidence.at(z)
+
+
 def _features(u: np.ndarray) -> np.ndarray:
     i, j = np.triu_indices(u.shape[1])
     return np.concatenate([np.ones((len(u), 1)), u, u[:, i] * u[:, j]], axis=1)

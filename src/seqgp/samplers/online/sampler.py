@@ -27,6 +27,7 @@ from seqgp.samplers.online.filters import Spent
 from seqgp.samplers.online.history import check_latent
 from seqgp.samplers.online.info import online_info
 from seqgp.samplers.online.loo import loo_of_step
+from seqgp.samplers.online.pending import Pending
 from seqgp.samplers.online.predictive import draws_at_data
 from seqgp.samplers.online.revise import list_of_late, movement, revise_filters, revised_history
 from seqgp.samplers.online.state import Live, OnlineState
@@ -165,7 +166,9 @@ class OnlineSampler:
         before = state.particles.advanced(self.forget)
         step = OnlineStep(self.ssm, self.latent, self.forget, rng, before, progress, self._paths())
         step.past = Past(state.evaluated_at, state.dropped, state.memory, state.correction)
-        step.update(state.revived(self.model), snapshot)
+        live = state.revived(self.model)
+        step.pending = Pending(state.pending, live.pending)
+        step.update(live, snapshot)
         return self._finished(key_draws, step, start, state.log_evidence + _ahead(step), state.revisions)
 
     def revise(
@@ -245,7 +248,10 @@ class OnlineSampler:
         lost = int(np.isneginf(step.particles.log_increment).sum())
         if step.draws is None:
             step.refresh_where_due()
-        step.rejuvenate(forced=step.history.rebuilt)
+        if revised:
+            step.rejuvenate()
+        else:
+            step.rejuvenate_over_steps()
         step.check_rank(forced=revised)
         ratios = None if self.model.likelihood.pointwise else step.correct()
         if self.history is not None and len(step.history.snapshots) >= 3 * self.history:
@@ -267,7 +273,8 @@ class OnlineSampler:
             snapshot.t, step.number + revisions, latent, parameters, z, particle, particles, step.past.evaluated_at,
             log_evidence, {"order": self.order, "latent": self.latent, "network": history.plan._asdict()},
             self.fingerprint, history.snapshots, step.past.dropped,
-            step.past.memory, history.surrogates, step.past.correction, revisions, Live(history, step.filters),
+            step.past.memory, history.surrogates, step.past.correction, revisions,
+            Live(history, step.filters, step.pending.filters), step.pending.particles,
         )  # fmt: skip
         loo, seconds = loo_of_step(history, step.filters, particles.weights())
         step.spend(Spent(0, seconds))

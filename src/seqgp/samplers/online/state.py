@@ -16,6 +16,7 @@ from seqgp.samplers.online.filters import Filters, advanced, run_filters
 from seqgp.samplers.online.history import Timeline, laid_out
 from seqgp.samplers.online.memory import Memory
 from seqgp.samplers.online.network import NetworkPlan
+from seqgp.samplers.online.pending import PendingParticles
 from seqgp.samplers.online.predictive import ParticlePredictive, predictive_of
 from seqgp.samplers.online.surrogate import SnapshotSurrogate
 from seqgp.samplers.particles import Particles
@@ -46,6 +47,7 @@ class OnlineState(NamedTuple):
     correction: Correction | None = None  # of the particles by paths, where the data need one
     revisions: int = 0  # steps that revised the past, less the snapshots that they added: step − number of snapshots
     live: Any = None  # history and filters of filters, where they are in memory
+    pending: PendingParticles | None = None  # new particles that have not caught up with the data
 
     @property
     def draws(self) -> int:
@@ -129,3 +131,4 @@ class Live(NamedTuple):
 
     history: Timeline
     filters: Filters
+    pending: Filters | None = None  # of new particles on their way through the data

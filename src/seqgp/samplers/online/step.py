@@ -25,7 +25,8 @@ from seqgp.samplers.online.exact import (
 )
 from seqgp.samplers.online.filters import Filters, Spent, chosen, either, run_filters
 from seqgp.samplers.online.history import Timeline, laid_out
-from seqgp.samplers.online.memory import Memory, QuadraticFit
+from seqgp.samplers.online.memory import Memory, QuadraticFit, discounted_evidence
+from seqgp.samplers.online.pending import Pending, advance_pending, may_spread
 from seqgp.samplers.online.rank import with_accurate_rank
 from seqgp.samplers.online.state import Live
 from seqgp.samplers.online.update import Ratios, central, ratios_of, update_filters
@@ -85,6 +86,7 @@ class OnlineStep:
         self.draws: PathDraws | None = None  # of a step whose particles are corrected
         self.spent, self.rounds = Spent(), 0
         self.rejuvenations: tuple[Rejuvenation, ...] = ()
+        self.pending = Pending()  # new particles that have not caught up with the data
 
     @property
     def number(self) -> int:
@@ -138,6 +140,22 @@ class OnlineStep:
             self.past = self.past._replace(evaluated_at=self.number)
         if rejuvenations and self.draws is not None:
             self._note_correction()
+
+    def rejuvenate_over_steps(self) -> None:
+        """New particles as :meth:`rejuvenate` draws them; on a long history their filters catch up over many steps."""
+        spread = self.ssm.model.likelihood.pointwise and not self.paths and not self.history.rebuilt
+        if not (spread and may_spread(self.particles, len(self.history.snapshots))):
+            self.pending = Pending()
+            self.rejuvenate(forced=self.history.rebuilt)
+            return
+        self.pending, taken, cost = advance_pending(
+            self.rng, self.particles, self.pending, self.history, self.forget, self.past.memory, self.past.dropped
+        )
+        self.spend(cost)
+        if taken is not None:
+            self.particles, self.filters, told = taken
+            self.rejuvenations += (told,)
+            self.past = self.past._replace(evaluated_at=self.number)
 
     def refresh_where_due(self) -> None:
         """Evaluate the particles anew where data have grown since, and before a rejuvenation."""
@@ -215,6 +233,7 @@ class OnlineStep:
         changed = history.plan.compression != self.history.plan.compression
         self.history = history
         if changed:
+            self.pending = Pending()
             found = self.evaluate(self.particles.z)
             self.filters = found.filters
             self.particles = self.particles._replace(
@@ -259,6 +278,7 @@ class OnlineStep:
         anchor = self.past.dropped + len(snapshots) - kept
         _, increments, cost = run_filters(self.history, z, len(snapshots))
         self.spend(cost)
+        self.pending = Pending()
         increments = increments + self.history.log_corrections(z)
         until = increments[:, : anchor - self.past.dropped + 1]  # one more: the last column is left out
         memory = Memory(anchor, QuadraticFit.fitted(z, self._evidence_before(z, until), self.particles.weights()))
@@ -289,9 +309,5 @@ class OnlineStep:
         return self._evidence_before(z, increments), increments[:, -1]
 
     def _evidence_before(self, z: np.ndarray, increments: np.ndarray) -> np.ndarray:
-        """The log evidence of all data before the last snapshot, each step further back counting less by ``forget``."""
-        memory, dropped = self.past.memory, self.past.dropped
-        since = increments[:, :-1] if memory is None else increments[:, memory.anchor - dropped : -1]
-        ages = np.arange(since.shape[1], 0, -1)
-        found = since @ self.forget ** ages.astype(float)
-        return found if memory is None else found + self.forget ** float(len(ages)) * memory.log_evidence.at(z)
+        """The log evidence of all data before the last snapshot."""
+        return discounted_evidence(z, increments[:, :-1], self.forget, self.past.memory, self.past.dropped)
