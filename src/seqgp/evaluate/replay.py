@@ -81,7 +81,7 @@ def made_ready(model: Model, state: State, before: State | None) -> State:
     """With its filters, advanced from those of an earlier state where both have the same particles."""
     if not (isinstance(state, OnlineState) and isinstance(before, OnlineState) and _continues(before, state)):
         return state.ready(model)
-    history, filters = before.live
+    history, filters = before.live.history, before.live.filters
     known = len(before.snapshots)
     for snapshot, surrogate in zip(state.snapshots[known:], state.surrogates[known:]):
         history = history.with_snapshot(snapshot, surrogate)

@@ -217,7 +217,8 @@ class OnlineSampler:
         rng, key_draws = _generators(key)
         step = OnlineStep(self.ssm, self.latent, self.forget, rng, state.particles, progress, self._paths())
         step.past = Past(state.evaluated_at, state.dropped, state.memory, state.correction)
-        step.history, step.filters = state.revived(self.model)
+        live = state.revived(self.model)
+        step.history, step.filters = live.history, live.filters
         if not self._paths():
             return state, online_info(state, step, 0, None, time.perf_counter() - start, self.approximate())
         step.refresh()
