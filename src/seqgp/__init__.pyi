@@ -13,6 +13,7 @@ from .base.info import OnlineInfo as OnlineInfo
 from .base.priors import ScaledSigmoid as ScaledSigmoid
 from .base.priors import inverse_softplus as inverse_softplus
 from .base.snapshot import Snapshot as Snapshot
+from .evaluate.average import average as average
 from .evaluate.calibrate import calibrate as calibrate
 from .evaluate.compare import compare as compare
 from .evaluate.explore import explore as explore

@@ -24,7 +24,10 @@ def test_the_true_model_wins_by_the_difference_of_the_evidences():
     assert best.crps < other.crps
     assert found.steps == len(data) - 1
     head, _, first, second = found.table().splitlines()
-    assert head == "| model | log evidence | difference | weight | CRPS | log score | 95% coverage |"
+    assert head == (
+        "| model | log evidence | difference | weight | CRPS | CRPS difference | log score | log score difference "
+        "| 95% coverage |"
+    )
     assert first.startswith("| true |")
     assert second.count("|") == head.count("|")
 

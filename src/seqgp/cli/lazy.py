@@ -32,6 +32,7 @@ COMMANDS = {  # where each is, and the first line of its docstring
         "reading",
         "Predict latent and data at new points, now or later: mean, standard deviation and quantiles.",
     ),
+    "compare": ("comparing", "Compare runs over the same data: evidence and forecasts, and where these disagree."),
     "score": (
         "scoring",
         "Score predictions of held-out data, filtered, ahead and smoothed, beside persistence, AR(1) and kriging.",

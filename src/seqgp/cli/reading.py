@@ -28,6 +28,7 @@ from seqgp.cli.common import (
     show,
     shown,
 )
+from seqgp.cli.comparing import averaged_runs, columns_of, weights_in_words
 from seqgp.cli.fitting import configuration_of
 from seqgp.evaluate.predict import predict as predict_at
 from seqgp.evaluate.transformed import in_units
@@ -69,6 +70,15 @@ def predict(
             "--time", metavar="TIME", help="A later time to forecast, a number or a date; the last one by default."
         ),
     ] = None,
+    others: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--average", metavar="RUN2", help="Another run over the same data to average with; may be repeated."
+        ),
+    ] = None,
+    by: Annotated[
+        str, typer.Option("--by", help="Where the weights of averaged runs are from: forecasts or evidence.")
+    ] = "forecasts",
     seed: Seed = None,
     force: Force = False,
     json: Json = False,
@@ -82,7 +92,9 @@ def predict(
         raise Mistake(f"{folder}: the model has code of its own; use seqgp.predict in Python")
     data = configuration_of(store).data
     when = None if t is None else _time(t, data)
-    x, context, frame = points_from(points, data.columns())
+    averaged = averaged_runs([store, *map(open_run, others)], by) if others else None
+    columns = data.columns() if averaged is None else columns_of(averaged)
+    x, context, frame = points_from(points, columns)
     taken = [name for name in frame.columns if name in RESULTS]
     if taken:
         raise Mistake(f"{points}: column {taken[0]!r} is what a result is called; rename it")
@@ -90,14 +102,18 @@ def predict(
     if when is not None and when < state.t:
         last = moment(store, state.t)
         raise Mistake(f"--time {t}: before the last time of the run, {last}; only the present and the future are kept")
-    predicted = predict_at(stream(seed or 0, "predict"), model, state, x, when, context)
-    prediction = in_units(predicted, data.columns().transform)
+    key = stream(seed or 0, "predict")
+    if averaged is None:
+        prediction = in_units(predict_at(key, model, state, x, when, context), data.columns().transform)
+    else:
+        prediction = averaged.predict(key, x, when, context)
     values = (*_statistics(prediction.f), *_statistics(prediction.y))
     frame = frame.assign(**dict(zip(RESULTS, values)))
     write_table(output, frame)
-    said = {"written": output, "points": len(frame), "t": prediction.t, "draws": state.draws}
-    at = moment(store, prediction.t)
-    show(said, json, lambda out: out.print(f"wrote {output}: {len(frame)} points at {at}", markup=False))
+    said = {"written": output, "points": len(frame), "t": prediction.t, "draws": len(prediction.f)}
+    said |= {} if averaged is None else {"weights": averaged.weights, "by": averaged.by}
+    at, mixed = moment(store, prediction.t), "" if averaged is None else f"; {weights_in_words(averaged)}"
+    show(said, json, lambda out: out.print(f"wrote {output}: {len(frame)} points at {at}{mixed}", markup=False))
 
 
 @command

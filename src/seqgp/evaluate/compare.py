@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqgp.base.errors import DataError
+from seqgp.evaluate.paired import ScoreMean, clustered_mean
+
+CLEAR = 2.0  # standard errors
 
 
 class Candidate(NamedTuple):
@@ -22,6 +25,8 @@ class Candidate(NamedTuple):
     crps: float  # mean over the steps that were forecast of the mean over a step's values: a step counts once
     log_score: float  # mean over the steps, of all data of a step jointly
     coverage: float  # of 95% intervals: likewise, a mean over steps of the share of a step's values
+    crps_difference: ScoreMean  # from the best, step by step; below zero where this one forecasts better
+    log_score_difference: ScoreMean  # from the best; above zero where this one forecasts better
 
 
 class Comparison(NamedTuple):
@@ -44,7 +49,11 @@ class Comparison(NamedTuple):
             ],
             "weight": [(one.weight, f"{one.weight:.3f}") for one in self.candidates],
             "CRPS": [(one.crps, f"{one.crps:.4f}") for one in self.candidates],
+            "CRPS difference": [(one.crps_difference.value, str(one.crps_difference)) for one in self.candidates],
             "log score": [(one.log_score, f"{one.log_score:.3f}") for one in self.candidates],
+            "log score difference": [
+                (one.log_score_difference.value, str(one.log_score_difference)) for one in self.candidates
+            ],
             "95% coverage": [(one.coverage, f"{one.coverage:.3f}") for one in self.candidates],
         }
         shown = {head: cells for head, cells in columns.items() if not all(np.isnan(value) for value, _ in cells)}
@@ -52,9 +61,30 @@ class Comparison(NamedTuple):
         lines = [f"| {' | '.join(line)} |" for line in (["model", *shown], *rows)]
         return "\n".join([lines[0], "|---" * (len(shown) + 1) + "|", *lines[1:]])
 
+    def disagreements(self) -> list[str]:
+        """A sentence for each model that forecasts better than the best by evidence, by two standard errors or more."""
+        first, found = self.candidates[0], []
+        if np.isnan(first.log_evidence):
+            return found
+        for one in self.candidates[1:]:
+            better = []
+            crps, log_score = one.crps_difference, one.log_score_difference
+            if crps.value < -CLEAR * crps.se:
+                share = f" ({100 * -crps.value / first.crps:.1f}%)" if first.crps > 0 else ""
+                better.append(f"its CRPS is lower by {-crps.value:.3g} ± {crps.se:.2g}{share}")
+            if log_score.value > CLEAR * log_score.se:
+                better.append(f"its log score is higher by {log_score.value:.3g} ± {log_score.se:.2g} a step")
+            if better:
+                by = f"{-one.difference:.1f} ± {one.difference_se:.1f}"
+                found.append(
+                    f"The evidence prefers {first.name} to {one.name} by {by}, but {one.name} forecasts better: "
+                    f"{', and '.join(better)}."
+                )
+        return found
+
     def __str__(self) -> str:
-        """The table."""
-        return self.table()
+        """The table, and where evidence and forecasts disagree."""
+        return "\n".join([self.table(), *self.disagreements()])
 
 
 def compare(runs: Mapping[str, Any]) -> Comparison:
@@ -64,27 +94,18 @@ def compare(runs: Mapping[str, Any]) -> Comparison:
     online sampler have it. Forecasts (``run(…, forecast=True)``) are compared over the steps that all runs forecast.
 
     Where runs transform their data differently, their evidence is of different data and is left out. Scores of
-    forecasts are in the units of the data.
+    forecasts are in the units of the data. Standard errors of differences between forecasts are paired: they are of the
+    differences step by step, and allow for their dependence in time. Printed, the comparison says where evidence and
+    forecasts disagree: an extra term may explain the past and forecast badly.
 
     Args:
         runs: a run for each name, over the same snapshots.
     """
-    if not isinstance(runs, Mapping) or not all(hasattr(run, "infos") for run in runs.values()):
-        raise DataError("compare: expected a dictionary of runs by name, {'rough': run_a, 'smooth': run_b}")
-    if len(runs) < 2:
-        raise DataError(f"compare: {len(runs)} run was given, expected two or more to compare")
-    infos = {name: {info.t: info for info in run.infos} for name, run in runs.items()}
-    last = {name: run.infos[-1] for name, run in runs.items()}
-    ends = {info.t for info in last.values()}
-    if len(ends) > 1:
-        said = ", ".join(f"{name} at t = {info.t:g}" for name, info in last.items())
-        raise DataError(f"compare: the runs end at different times ({said}); run all of them over the same snapshots")
-    shared = set.intersection(*({t for t, info in found.items() if info.scores} for found in infos.values()))
-    evidence = {name: _number(getattr(info, "log_evidence", None)) for name, info in last.items()}
-    if len({_transform(run) for run in runs.values()}) > 1:
-        evidence = dict.fromkeys(evidence, float("nan"))
+    last, times = check_runs("compare", runs), forecast_times(runs)
+    evidence = evidence_of(runs)
     variance = {name: _number(getattr(info, "log_evidence_se", None)) ** 2 for name, info in last.items()}
-    scores = {name: _mean_scores([infos[name][t].scores for t in sorted(shared)]) for name in runs}
+    steps = {name: _at(run, times) for name, run in runs.items()}
+    scores = {name: _mean_scores(found) for name, found in steps.items()}
     known = all(np.isfinite(value) for value in evidence.values())
     order = sorted(runs, key=lambda name: -(evidence[name] if known else scores[name][1]))
     best = order[0]
@@ -99,10 +120,52 @@ def compare(runs: Mapping[str, Any]) -> Comparison:
             0.0 if name == best else float(np.sqrt(variance[name] + variance[best])),
             float(np.exp(relative[name]) / total),
             *scores[name],
+            _paired(steps[name], steps[best], times, "crps"),
+            _paired(steps[name], steps[best], times, "log_score"),
         )
         for name in order
     )
-    return Comparison(candidates, len(shared))
+    return Comparison(candidates, len(times))
+
+
+def check_runs(who: str, runs: Any) -> dict[str, Any]:
+    """The last info of each run; raise unless there are two or more that end at the same time."""
+    if not isinstance(runs, Mapping) or not all(hasattr(run, "infos") for run in runs.values()):
+        raise DataError(f"{who}: expected a dictionary of runs by name, {{'rough': run_a, 'smooth': run_b}}")
+    if len(runs) < 2:
+        raise DataError(f"{who}: {len(runs)} run was given, expected two or more")
+    last = {name: run.infos[-1] for name, run in runs.items()}
+    if len({info.t for info in last.values()}) > 1:
+        said = ", ".join(f"{name} at t = {info.t:g}" for name, info in last.items())
+        raise DataError(f"{who}: the runs end at different times ({said}); run all of them over the same snapshots")
+    return last
+
+
+def evidence_of(runs: Mapping[str, Any]) -> dict[str, float]:
+    """The log evidence of each run; NaN where it is not known, and where runs transform their data differently."""
+    if len({_transform(run) for run in runs.values()}) > 1:
+        return dict.fromkeys(runs, float("nan"))
+    return {name: _number(getattr(run.infos[-1], "log_evidence", None)) for name, run in runs.items()}
+
+
+def forecast_times(runs: Mapping[str, Any], score: str | None = None) -> list[float]:
+    """The times that all runs forecast, with this score if one is named."""
+    found = [
+        {info.t for info in run.infos if info.scores and (score is None or score in info.scores)}
+        for run in runs.values()
+    ]
+    return sorted(set.intersection(*found))
+
+
+def _at(run: Any, times: list[float]) -> list[dict[str, float]]:
+    infos = {info.t: info for info in run.infos}
+    return [infos[t].scores for t in times]
+
+
+def _paired(one: list[dict[str, float]], other: list[dict[str, float]], times: list[float], name: str) -> ScoreMean:
+    """The mean difference of a score over the steps that have it in both, with a standard error."""
+    both = [(t, a[name] - b[name]) for t, a, b in zip(times, one, other) if name in a and name in b]
+    return clustered_mean(np.array([value for _, value in both]), [t for t, _ in both])
 
 
 def _transform(run: Any) -> str:
