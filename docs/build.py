@@ -156,6 +156,8 @@ def _values(kind: Any) -> str:
         return "a table"
     if "TermSpec" in str(kind):
         return "a list of tables"
+    if "ModulatedSpec" in str(kind):
+        return "a parameter, or one with a season"
     if "HarmonicsSpec" in str(kind):
         return "a list of names and tables"
     if kind is Any or "SigmoidSpec" in str(kind):

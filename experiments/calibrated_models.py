@@ -53,11 +53,15 @@ def model(likelihood=None, time=None, space=None, mean=None) -> seqgp.Model:
 
 ERRORS = {"se": np.linspace(0.5, 1.5, N)}
 AREA = {"area": np.linspace(1.0, 4.0, N)}
+SEASON = seqgp.means.harmonics(1.0)
 CELLS = seqgp.likelihoods.LogGaussianCox([(0.0, 1.0)], N)
 LIKELIHOODS = {
     "Gaussian errors": Piece(model(seqgp.likelihoods.Gaussian(between(0.05, 1), "se")), ERRORS),
     "Gaussian squares": Piece(model(seqgp.likelihoods.Gaussian(between(0.05, 1), "se", combine="squares")), ERRORS),
     "Gaussian trend": Piece(model(seqgp.likelihoods.Gaussian(between(0.05, 1), trend=between(-2, 2)))),
+    "Gaussian season": Piece(
+        model(seqgp.likelihoods.Gaussian(seqgp.means.Modulated(between(0.05, 1), SEASON, dist.Normal(0.0, 0.5))))
+    ),
     "StudentT": Piece(model(seqgp.likelihoods.StudentT(between(0.05, 1), df=4.0))),
     "Bernoulli": Piece(model(seqgp.likelihoods.Bernoulli())),
     "Bernoulli probit": Piece(model(seqgp.likelihoods.Bernoulli(link="probit"))),
@@ -147,10 +151,26 @@ MEANS = {
     ),
 }
 
+SEASONS = {
+    "scale": Piece(
+        seqgp.Model(
+            seqgp.Separable(
+                seqgp.kernels.Matern32(between(0.1, 3)),
+                seqgp.kernels.Matern32(between(0.1, 2)),
+                seqgp.means.Modulated(between(0.1, 2), SEASON, dist.Normal(0.0, 0.5)),
+            ),
+            seqgp.likelihoods.Gaussian(between(0.05, 1)),
+            mean=between(-1, 1),
+            jitter=1e-6,
+        )
+    )
+}
+
 PIECES = {
     "likelihood": LIKELIHOODS,
     "kernel of time": {name: Piece(model(time=kernel)) for name, kernel in OF_TIME.items()},
     "kernel of space": {name: Piece(model(space=kernel), x=PLACES.get(name)) for name, kernel in OF_SPACE.items()},
     "sum of latents": SUMS,
+    "season": SEASONS,
     "mean": MEANS,
 }

@@ -34,6 +34,9 @@ LIKELIHOODS = {
         PRIOR, errors="se", combine="squares", trend=seqgp.ScaledSigmoid(-1, 1), since=10.0
     ),
     "trend": seqgp.likelihoods.Gaussian(PRIOR, trend=0.1),
+    "season": seqgp.likelihoods.Gaussian(
+        seqgp.means.Modulated(PRIOR, seqgp.means.harmonics(365.25), 0.2), "se", trend=0.1
+    ),
     "StudentT": seqgp.likelihoods.StudentT(noise=dist.HalfNormal(0.5), df=dist.Uniform(2.0, 9.0)),
     "Poisson": seqgp.likelihoods.Poisson(),
     "exposed": seqgp.likelihoods.Poisson("area"),
@@ -76,6 +79,13 @@ MODELS = (
         "delayed": seqgp.Model(
             seqgp.Delayed(seqgp.Separable(TIME, SPACE, PRIOR), slowness=[PRIOR, 0.1])
             + seqgp.Separable(seqgp.kernels.Matern12(50.0), seqgp.kernels.WhiteNoise(1.0), 0.5),
+            seqgp.likelihoods.Gaussian(0.1),
+        ),
+        "seasonal": seqgp.Model(
+            seqgp.Separable(
+                TIME, SPACE, seqgp.means.Modulated(2.0, seqgp.means.harmonics(7.0, 2, "week"), dist.Normal(0, 1))
+            )
+            + seqgp.Separable(TIME, SPACE, seqgp.means.Modulated(PRIOR, seqgp.means.harmonics(365.25), [PRIOR, 0.1])),
             seqgp.likelihoods.Gaussian(0.1),
         ),
         "delayed sum": seqgp.Model(

@@ -62,7 +62,7 @@ def level_at_sites(filter, matrices, state):
         ssm = filter.ssm
         columns = jnp.asarray(ssm.columns(0.0, X, None))
         offset = ssm.offset(matrices.parameters, columns)
-        return filter.at_data(matrices, state, SiteOperator(index=jnp.arange(SITES)), ssm.design(columns), offset)
+        return filter.at_data(matrices, state, SiteOperator(index=jnp.arange(SITES)), ssm.design(columns), offset, 0.0)
 
     return jax.jit(level)()
 

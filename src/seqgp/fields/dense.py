@@ -92,7 +92,7 @@ class Dense(eqx.Module):
         flat = x.reshape(-1, x.shape[-1])
         return DenseGeometry(
             terms=tuple(
-                (term.time.prepare(times[:, None], times[:, None]), term.space.prepare(flat, flat))
+                (term.prepare_time(times[:, None], times[:, None]), term.space.prepare(flat, flat))
                 for _, term in kernel.terms()
             ),
             mask=mask.reshape(-1),
@@ -127,7 +127,7 @@ def stacked_covariance(kernel: LatentKernel, geometry: DenseGeometry, parameters
 
 
 def _stacked(term: Separable, prepared: tuple[Any, Any], blocks: int, parameters: Parameters) -> Float[Array, "n n"]:
-    time = term.time.covariance(prepared[0], within(parameters, "time"))
+    time = term.time_covariance(prepared[0], parameters)
     space = term.space.covariance(prepared[1], within(parameters, "space"))
     variance, n = parameters["scale"] ** 2, space.shape[0]
     if blocks == 1:

@@ -80,7 +80,7 @@ class SharedInputs(eqx.Module):
         if present != 1:
             raise ValueError("a representation with shared inputs has one present block")
         kernel = one_term(kernel, "a representation with shared inputs")
-        time = kernel.time.prepare(times[:, None], times[:, None])
+        time = kernel.prepare_time(times[:, None], times[:, None])
         if self.axes is None:
             points = jnp.asarray(self.points)
             space = (kernel.space.prepare(points, points),)
@@ -114,7 +114,7 @@ class SharedInputs(eqx.Module):
 
 def time_conditional(kernel: Separable, geometry: GridGeometry, parameters: Parameters, jitter: float):
     """Weights of the window's times and the standard deviation of what is new, from the time kernel alone."""
-    covariance = kernel.time.covariance(geometry.time, within(parameters, "time"))
+    covariance = kernel.time_covariance(geometry.time, parameters)
     known = jnp.append(geometry.known, True)
     covariance = jnp.where(known[:, None] & known[None, :], covariance, jnp.eye(len(known)))
     root = cholesky(covariance + jitter * jnp.eye(len(known)))

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, create_model, model_validator
 
+from seqgp.base.modulated import Modulated
 from seqgp.base.options import Option, options_of
 from seqgp.base.priors import Parameter
-from seqgp.io.spec_entries import Entry, Number, OwnPart, Strict, Whole, one_or_many, slot_of, words_of
+from seqgp.io.spec_entries import Entry, Number, OwnPart, Strict, Whole, one_or_many, slot_of
+from seqgp.io.spec_seasons import ScaleSpec, scale_words
 from seqgp.likelihoods import catalogue
 from seqgp.likelihoods.base import Likelihood
 from seqgp.likelihoods.context import Amount
@@ -21,8 +23,10 @@ Bins = Annotated[
     Annotated[Whole, Tag("$one")] | Annotated[tuple[Whole, ...], Tag("$list")],
     Discriminator(one_or_many),
 ]
+SEASONAL = Parameter | Modulated  # a standard deviation that may have a season
 IN_WORDS: dict[Any, Any] = {  # what an argument is in Python, and what in a configuration
     Parameter: Entry,
+    SEASONAL: ScaleSpec,
     Sequence[Parameter]: tuple[Entry, ...],
     Amount: Number | str,  # a number, or the name of one of data.covariates
     float | str: Number | str,
@@ -72,8 +76,9 @@ def _fields() -> dict[str, Any]:
     fields: dict[str, Any] = {"family": (Literal[tuple(FAMILIES)], name)}
     for key in dict.fromkeys(key for options in OPTIONS.values() for key in options):
         having = {family: options[key] for family, options in OPTIONS.items() if key in options}
-        kind = _in_words(next(iter(having.values())).kind)
-        fields[key] = (kind | None, Field(None, description=_meaning(having)))
+        kinds = [option.kind for option in having.values()]
+        widest = SEASONAL if SEASONAL in kinds else kinds[0]
+        fields[key] = (_in_words(widest) | None, Field(None, description=_meaning(having)))
     return fields
 
 
@@ -95,7 +100,11 @@ def _meaning(having: dict[str, Option]) -> str:
 
 
 def _described(option: Option) -> str:
-    text = option.description.replace("``", "`").replace("the name of an entry of the context", "a covariate")
+    text = (
+        option.description.replace("``", "`")
+        .replace(", :class:`seqgp.means.Modulated`", ", a table")
+        .replace("the name of an entry of the context", "a covariate")
+    )
     if option.default in (None, (), inspect.Parameter.empty):
         return text
     shown = f'`"{option.default}"`' if isinstance(option.default, str) else f"{option.default:g}"
@@ -116,7 +125,7 @@ def likelihood_words(likelihood: Likelihood) -> dict[str, Any]:
     if FAMILIES.get(name) is not type(likelihood):
         raise OwnPart
     arguments = likelihood.arguments()
-    words = {key: words_of(v) if key in likelihood.priors else _listed(v) for key, v in arguments.items()}
+    words = {key: scale_words(v) if key in likelihood.priors else _listed(v) for key, v in arguments.items()}
     return {"family": name} | words
 
 

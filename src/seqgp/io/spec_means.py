@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
-from seqgp.io.spec_entries import Entry, Number, OwnPart, SlotSpec, Strict, Whole, one_or_many, slot_of, words_of
+from seqgp.io.spec_entries import Entry, OwnPart, SlotSpec, Strict, one_or_many, slot_of, words_of
+from seqgp.io.spec_seasons import HarmonicsSpec
 from seqgp.means.base import Linear
-from seqgp.means.features import Feature, FromContext, harmonics
-
-
-class HarmonicsSpec(Strict):
-    """``{ period = 365.25, order = 2 }``: cosines and sines of time."""
-
-    period: Number
-    order: Whole = Field(1, ge=1)
-    name: str = "season"
-
-    def build(self) -> Feature:
-        """The feature."""
-        return harmonics(self.period, self.order, self.name)
+from seqgp.means.features import FromContext
 
 
 def _feature_kind(value: Any) -> str:
@@ -78,10 +66,7 @@ def mean_words(mean: Any) -> Any:
 def _feature_words(feature: Any) -> Any:
     if isinstance(feature, FromContext):
         return feature.name
-    function = feature.function
-    if isinstance(function, functools.partial) and function.func is _WAVES:
-        return dict(function.keywords) | {"name": feature.name}
-    raise OwnPart
-
-
-_WAVES = harmonics(1.0).function.func  # pyright: ignore[reportFunctionMemberAccess]
+    if feature.cycle is None:
+        raise OwnPart
+    period, order = feature.cycle
+    return {"period": period, "order": order, "name": feature.name}

@@ -10,10 +10,11 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from seqgp import kernels
-from seqgp.io.spec_entries import Entry, OwnPart, Real, SlotSpec, Strict, one_or_many, slot_of, words_of
+from seqgp.io.spec_entries import OwnPart, Real, SlotSpec, Strict, one_or_many, slot_of, words_of
 from seqgp.io.spec_kernels import KernelSpec, kernel_words
 from seqgp.io.spec_likelihoods import LikelihoodSpec, likelihood_words
 from seqgp.io.spec_means import LinearSpec, MeanSpec, mean_words
+from seqgp.io.spec_seasons import ScaleSpec, scale_words
 from seqgp.kernels.separable import LatentKernel
 from seqgp.model import Model
 
@@ -35,7 +36,9 @@ class TermSpec(Strict):
 
     time: KernelSpec = Field(description="a kernel, as in `[model.time]`")
     space: Space = Field(description="a kernel, as in `[model.space]`")
-    scale: Entry = Field(1.0, description="the standard deviation of this term")
+    scale: ScaleSpec = Field(
+        1.0, description="the standard deviation of this term; with a season, `{ base = …, by = …, weights = … }`"
+    )
     slowness: SlotSpec | None = Field(
         None, description="a delay: time per distance, one for each input; what happens at x is seen further on later"
     )
@@ -55,7 +58,11 @@ class ModelSpec(Strict):
 
     time: KernelSpec | None = None
     space: Space | None = None
-    scale: Entry | None = Field(None, description="the standard deviation of the latent function; 1 by default")
+    scale: ScaleSpec | None = Field(
+        None,
+        description="the standard deviation of the latent function; 1 by default; with a season, `{ base = …, by = …, "
+        "weights = … }`",
+    )
     slowness: SlotSpec | None = Field(
         None,
         description="a delay: time per distance, one for each input, for all terms that have none of their own",
@@ -133,4 +140,4 @@ def _term_words(term: kernels.Separable) -> dict[str, Any]:
         space = [kernel_words(factor) for factor in term.space.factors]
     else:
         space = kernel_words(term.space)
-    return {"time": kernel_words(term.time), "space": space, "scale": words_of(term.scale)}
+    return {"time": kernel_words(term.time), "space": space, "scale": scale_words(term.scale)}

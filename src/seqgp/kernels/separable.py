@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from seqgp.base.errors import ModelError
+from seqgp.base.modulated import Modulated
 from seqgp.base.priors import Kept, Slot, as_slot
 from seqgp.base.validation import is_number
 from seqgp.kernels.base import Kernel, Parameters, positive_slot, within
@@ -71,6 +72,11 @@ class LatentKernel(eqx.Module):
         """``Σ scale²``: what the jitter of covariance matrices is relative to."""
         return functools.reduce(jnp.add, [parameters[f"{prefix}scale"] ** 2 for prefix, _ in self.terms()])
 
+    @property
+    def seasonal(self) -> bool:
+        """Whether the scale of a term has a season (:class:`seqgp.means.Modulated`)."""
+        return any(term.seasonal for _, term in self.terms())
+
     def check_inputs(self, x: Float[np.ndarray, "n D"]) -> None:
         """Raise if the kernels of space do not take these inputs."""
         for _, term in self.terms():
@@ -83,7 +89,7 @@ class LatentKernel(eqx.Module):
         """
         times = t[:, None]
         return tuple(
-            (term.time.prepare(times, times) if slowness is None else (t, x), term.space.prepare(x, x))
+            (term.prepare_time(times, times) if slowness is None else (t, x), term.space.prepare(x, x))
             for (_, term), slowness in zip(self.terms(), self.slowness_names())
         )
 
@@ -94,7 +100,7 @@ class LatentKernel(eqx.Module):
             if slowness is not None:
                 t, x = of_time
                 local = (t - x @ parameters[slowness])[:, None]
-                of_time = term.time.prepare(local, local)
+                of_time = term.prepare_time(t[:, None], t[:, None], local)
             found.append(term.combined(of_time, of_space, dropped(parameters, prefix)))
         return functools.reduce(jnp.add, found)
 
@@ -104,22 +110,32 @@ def dropped(parameters: Parameters, prefix: str) -> Parameters:
     return within(parameters, prefix[:-1]) if prefix else parameters
 
 
+class SeasonalTimes(NamedTuple):
+    """What a kernel of time prepared of two rows of times, and the times, at which the scale has a season."""
+
+    prepared: Any
+    t: Float[Array, " n"]
+    other: Float[Array, " m"]
+
+
 class Separable(LatentKernel):
     """``scale² · time(|t − t'|) · space(x, x')``: the kernel of the latent process (eq. 1).
 
-    Kernels of time and of space add and multiply; separable terms add.
+    Kernels of time and of space add and multiply; separable terms add. With a season in the scale the kernel is
+    ``scale(t) · scale(t') · time(|t − t'|) · space(x, x')``.
 
     Args:
         time: a stationary kernel of one dimension, or sums and products of them.
         space: a kernel of this module, any tinygp kernel, or any function of two points.
-        scale: the standard deviation of the latent, where the kernels of time and space have unit variance.
+        scale: the standard deviation of the latent, where the kernels of time and space have unit variance; with a
+            season, :class:`seqgp.means.Modulated`.
     """
 
     time: Kernel
     space: Kernel
-    scale: Kept
+    scale: Kept | Modulated
 
-    def __init__(self, time: Kernel, space: Any, scale: Slot = 1.0):
+    def __init__(self, time: Kernel, space: Any, scale: Slot | Modulated = 1.0):
         if not isinstance(time, Kernel) or not time.stationary:
             name = "DotProduct, which grows with time; a trend is a feature of the mean, seqgp.means.Linear"
             got = name if isinstance(time, DotProduct) else type(time).__name__
@@ -127,16 +143,16 @@ class Separable(LatentKernel):
         time.check_dimension(1)
         self.time = time
         self.space = as_space_kernel(space)
-        self.scale = as_slot(scale, "Separable: scale")
+        self.scale = scale if isinstance(scale, Modulated) else as_slot(scale, "Separable: scale")
         if isinstance(self.scale, tuple):
             raise ModelError("Separable: scale takes one number or prior, not a list")
-        positive_slot(self.scale, "Separable: scale")
+        positive_slot(self.scale.base if isinstance(self.scale, Modulated) else self.scale, "Separable: scale")
 
     def slots(self) -> dict[str, Kept]:
         """All parameters of the kernel, by name: ``time.…``, ``space.…``, ``scale``."""
         slots = {f"time.{name}": slot for name, slot in self.time.slots().items()}
         slots |= {f"space.{name}": slot for name, slot in self.space.slots().items()}
-        return slots | {"scale": self.scale}
+        return slots | (self.scale.slots("scale") if isinstance(self.scale, Modulated) else {"scale": self.scale})
 
     def terms(self) -> tuple[tuple[str, Separable], ...]:
         """The separable terms, each with the prefix of its parameters."""
@@ -144,9 +160,37 @@ class Separable(LatentKernel):
 
     def combined(self, of_time: Any, of_space: Any, parameters: Parameters) -> Float[Array, "n n"]:
         """``scale² · time · space`` from what was prepared of the same points."""
-        time = self.time.covariance(of_time, within(parameters, "time"))
+        time = self.time_covariance(of_time, parameters)
         space = self.space.covariance(of_space, within(parameters, "space"))
         return parameters["scale"] ** 2 * time * space
+
+    @property
+    def seasonal(self) -> bool:
+        """Whether the scale has a season."""
+        return isinstance(self.scale, Modulated)
+
+    def amplitude(self, parameters: Parameters, t: Any) -> Float[Array, "*T"] | None:
+        """By what the scale is multiplied at times ``t``; ``None`` where it has no season."""
+        return self.scale.amplitude("scale", parameters, t) if isinstance(self.scale, Modulated) else None
+
+    def prepare_time(self, t: Any, other: Any, local: Any = None) -> Any:
+        """What :meth:`time_covariance` needs of two columns of times, which are the same where there is a delay.
+
+        Args:
+            t: times.
+            other: times.
+            local: with a delay, the local times at which the process is seen at ``t``.
+        """
+        prepared = self.time.prepare(t, other) if local is None else self.time.prepare(local, local)
+        return SeasonalTimes(prepared, jnp.asarray(t)[:, 0], jnp.asarray(other)[:, 0]) if self.seasonal else prepared
+
+    def time_covariance(self, of_time: Any, parameters: Parameters) -> Float[Array, "n m"]:
+        """``time(|t − t'|)``, times the amplitudes at both times where the scale has a season."""
+        if not self.seasonal:
+            return self.time.covariance(of_time, within(parameters, "time"))
+        prepared, t, other = of_time
+        found = self.time.covariance(prepared, within(parameters, "time"))
+        return self.amplitude(parameters, t)[:, None] * found * self.amplitude(parameters, other)[None, :]  # type: ignore[index]
 
 
 class SeparableSum(LatentKernel):

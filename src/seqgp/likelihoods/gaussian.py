@@ -17,6 +17,7 @@ from jaxtyping import Float
 
 from seqgp.base.bound import Bound
 from seqgp.base.errors import DataError, ModelError
+from seqgp.base.modulated import Modulated, Season
 from seqgp.base.priors import Parameter
 from seqgp.likelihoods.base import Likelihood, Plane
 from seqgp.likelihoods.context import Needed, positive_parameter
@@ -120,11 +121,16 @@ def _scattered(f, context, noise, trend=None, *, scatter: Scatter):
     return dist.Normal(f, scatter.sd(context, noise, trend))
 
 
+def _seasonal(f, context, noise, trend=None, *, scatter: Scatter, season: Season, **weights):
+    (own,) = weights.values()
+    return dist.Normal(f, scatter.sd(context, noise * season.amplitude(own, context[TIME]), trend))
+
+
 class Gaussian(Likelihood):
     """``y ~ N(f, noise²)`` at each input; ``noise`` is a standard deviation.
 
     Args:
-        noise: a standard deviation.
+        noise: a standard deviation; with a season, :class:`seqgp.means.Modulated`.
         errors: the name of an entry of the context with known standard errors, one for each datum.
         combine: with errors, ``times`` for a standard deviation ``noise · error``, ``squares`` for
             ``√(noise² + error²)``.
@@ -137,7 +143,7 @@ class Gaussian(Likelihood):
 
     def __init__(
         self,
-        noise: Parameter,
+        noise: Parameter | Modulated,
         errors: str | None = None,
         combine: Literal["times", "squares"] = "times",
         trend: Parameter | None = None,
@@ -149,10 +155,13 @@ class Gaussian(Likelihood):
             raise ModelError(f"Gaussian: errors = {errors!r}: expected the name of an entry of the context")
         if not isinstance(since, numbers.Real) or not np.isfinite(since):
             raise ModelError(f"Gaussian: since = {since} is not one finite number")
-        slots = {"noise": noise} if trend is None else {"noise": noise, "trend": trend}
+        slots = noise.slots("noise") if isinstance(noise, Modulated) else {"noise": noise}
+        slots |= {} if trend is None else {"trend": trend}
         scatter = Scatter(errors, combine, trend is not None, float(since))
         plain = errors is None and trend is None
         function = _gaussian if plain else Bound(_scattered, scatter=scatter)
+        if isinstance(noise, Modulated):
+            function = Bound(_seasonal, scatter=scatter, season=noise.season)
         super().__init__(function, pointwise=True, **slots)
         if self.priors["noise"] == 0.0:
             raise ModelError(
@@ -165,24 +174,42 @@ class Gaussian(Likelihood):
 
     def arguments(self):  # noqa: D102
         scatter = self.scatter
+        slots, season = dict(self.priors), self.season
+        if season is not None:
+            weights = slots.pop(f"noise.{season.name}")
+            assert isinstance(weights, tuple)
+            slots["noise"] = Modulated(slots["noise"], season, weights)  # type: ignore[arg-type]
         errors = {} if scatter.errors is None else {"errors": scatter.errors, "combine": scatter.combine}
-        return dict(self.priors) | errors | ({"since": scatter.since} if scatter.trending else {})
+        return slots | errors | ({"since": scatter.since} if scatter.trending else {})
 
     @property
     def scatter(self) -> Scatter:
         """How the standard deviation of the data is made."""
         return getattr(self.function, "keywords", {}).get("scatter", CONSTANT)
 
+    @property
+    def season(self) -> Season | None:
+        """Of the noise."""
+        return getattr(self.function, "keywords", {}).get("season")
+
+    @property
+    def _dated(self) -> bool:
+        """Whether the noise depends on the time of the snapshot."""
+        return self.scatter.trending or self.season is not None
+
     def needs(self, context):  # noqa: D102
         return () if self.scatter.errors is None else (Needed("errors", self.scatter.errors),)
 
     def context_at(self, t: float, context: Any) -> Any:
-        """The context without gaps, with the time where the noise has a trend."""
+        """The context without gaps, with the time where the noise has a trend or a season."""
         context = super().context_at(t, context)
-        if not self.scatter.trending:
+        if not self._dated:
             return context
         if context is not None and not isinstance(context, Mapping):
-            raise DataError(f"Gaussian: with a trend the context must be a dictionary, got {type(context).__name__}")
+            raise DataError(
+                "Gaussian: where the noise has a trend or a season the context must be a dictionary, got "
+                f"{type(context).__name__}"
+            )
         return {**(context or {}), TIME: np.asarray(t, dtype=float)}
 
     @property
@@ -193,11 +220,14 @@ class Gaussian(Likelihood):
     @property
     def quadratic(self) -> bool:
         """Whether the noise multiplies all of the log likelihood's quadratic in the latent."""
-        return self.scatter.combine == "times" and not self.scatter.trending
+        return self.scatter.combine == "times" and not self._dated
 
     def noise(self, context: Any, parameters: dict[str, Any]) -> Array:
         """The standard deviation of the noise."""
-        return self.scatter.sd(context, parameters["noise"], parameters.get("trend"))
+        noise, season = parameters["noise"], self.season
+        if season is not None:
+            noise = noise * season.amplitude(parameters[f"noise.{season.name}"], context[TIME])
+        return self.scatter.sd(context, noise, parameters.get("trend"))
 
     def log_precision(self, parameters: dict[str, Any]) -> Array:
         """``−2 log noise``, where that is all there is to it."""

@@ -11,8 +11,11 @@ from jaxtyping import Float
 
 from seqgp.base.bound import Bound
 from seqgp.base.errors import DataError, ModelError
+from seqgp.base.modulated import Modulated
 from seqgp.base.snapshot import as_floats
 from seqgp.base.validation import is_number, is_whole
+
+__all__ = ["Feature", "FromContext", "Modulated", "harmonics"]
 
 
 class Feature(eqx.Module):
@@ -38,6 +41,13 @@ class Feature(eqx.Module):
         if not is_whole(width):
             raise ModelError(f"Feature {self.name}: width = {width!r} is not a number of columns")
         self.width = int(width)
+
+    @property
+    def cycle(self) -> tuple[float, int] | None:
+        """Period and order of :func:`harmonics`; ``None`` of other features."""
+        if getattr(self.function, "func", None) is not _waves:
+            return None
+        return self.function.keywords["period"], self.function.keywords["order"]  # type: ignore[attr-defined]
 
     def columns(self, t: float, x: np.ndarray, context: Any) -> np.ndarray:
         """The columns at inputs."""

@@ -151,18 +151,18 @@ class DenseFilter(eqx.Module):
         seen, context, line = observation.seen, observation.context, observation.line
         operator = observation.operator.through(matrices.basis)
         offset = self.ssm.offset(parameters, observation.columns)
-        slope = None
+        h, slope = self.ssm.observe(parameters, observation.t), None
         if line is not None:
             slope, shift = line.slope_and_shift(likelihood, context, parameters)
             offset = slope @ offset + shift
 
         def by_data(rows):  # each row, a state, as the data see it
-            f = self._seen_by(parameters, rows, operator, observation.design)
+            f = self._seen_by(h, rows, operator, observation.design)
             return f if slope is None else f @ slope.T
 
         cross = jnp.where(seen[None, :], by_data(state.covariance), 0.0)
         f = by_data(state.mean[None, :])[0] + offset
-        f_cov = self._seen_by_columns(parameters, cross, operator, observation.design)
+        f_cov = self._seen_by_columns(h, cross, operator, observation.design)
         f_cov = jnp.where(seen[:, None], f_cov if slope is None else slope @ f_cov, 0.0)
         if line is not None:
             update = gaussian_update(line.variance(likelihood, context, parameters), observation, f, f_cov)
@@ -182,8 +182,8 @@ class DenseFilter(eqx.Module):
         design = self.ssm.design(query.columns)
         offset = self.ssm.offset(matrices.parameters, query.columns)
         if query.operator is None:
-            return self.at_inputs(matrices, state, query.x, design, offset)
-        return self.at_data(matrices, state, query.operator, design, offset)
+            return self.at_inputs(matrices, state, query.x, design, offset, query.t)
+        return self.at_data(matrices, state, query.operator, design, offset, query.t)
 
     def draw_f(self, matrices: DenseMatrices, state: DenseState, query: Query, real, white) -> Array:
         """Draws of both, from standard normal numbers; where they are not ``real`` but padding, any numbers."""
@@ -204,27 +204,27 @@ class DenseFilter(eqx.Module):
         operator: SiteOperator,
         design: Float[ArrayLike, "N q"],
         offset: Float[ArrayLike, " N"],
+        t: ArrayLike,
     ) -> LatentGaussian:
         """Coefficients of the mean, and ``f`` at places among the sites."""
-        h, operator = self.ssm.observe(matrices.parameters), operator.through(matrices.basis)
+        h, operator = self.ssm.observe(matrices.parameters, t), operator.through(matrices.basis)
         rows = self._with_f(h, state.covariance, operator, design)
         covariance = self._with_f(h, rows.T, operator, design)
         mean = self._with_f(h, state.mean[None, :], operator, design)[0]
         return LatentGaussian(mean.at[design.shape[1] :].add(offset), covariance).symmetric()
 
-    def _seen_by(self, parameters: Parameters, rows, operator: SiteOperator, design) -> Float[Array, "k N"]:
+    def _seen_by(self, h: Float[Array, " p"], rows, operator: SiteOperator, design) -> Float[Array, "k N"]:
         """Each row, a state, as the data see it: ``h's`` at their places, and their columns of the mean."""
-        h = self.ssm.observe(parameters)
         return operator.of(self._latent(h, rows)) + rows[:, self.fields :] @ design.T
 
-    def _seen_by_columns(self, parameters: Parameters, columns, operator: SiteOperator, design) -> Float[Array, "N k"]:
+    def _seen_by_columns(self, h: Float[Array, " p"], columns, operator: SiteOperator, design) -> Float[Array, "N k"]:
         """The same of each column, a state: rows lie together in memory, so that nothing is transposed."""
-        h, m = self.ssm.observe(parameters), self.sites
+        m = self.sites
         latent = _weighted(h, [columns[a * m : (a + 1) * m] for a in range(self.ssm.order)])
         return operator.of_rows(latent) + design @ columns[self.fields :]
 
-    def _latent(self, h: Float[Array, " p"], rows: Float[Array, "k n"]) -> Float[Array, "k M"]:
-        """``h's`` at the sites."""
+    def _latent(self, h: Float[Array, "p *k 1"], rows: Float[Array, "k n"]) -> Float[Array, "k M"]:
+        """``h's`` at the sites; ``h`` may differ from row to row."""
         m = self.sites
         return _weighted(h, [rows[:, a * m : (a + 1) * m] for a in range(self.ssm.order)])
 
@@ -236,9 +236,12 @@ class DenseFilter(eqx.Module):
         """Each column, a state, as it moves in a time ``dt`` without noise."""
         return moved(self.ssm.transition(matrices.parameters, dt).move, rows, self.sites)
 
-    def shown(self, matrices: DenseMatrices, states: Float[Array, "k n"]) -> Float[Array, "k M+q"]:
+    def shown(
+        self, matrices: DenseMatrices, states: Float[Array, "k n"], times: Float[ArrayLike, " k"]
+    ) -> Float[Array, "k M+q"]:
         """The latent at the points that data see (sites, or knots), and the coefficients of the mean."""
-        latent = self._latent(self.ssm.observe(matrices.parameters), states)
+        h = jax.vmap(lambda t: self.ssm.observe(matrices.parameters, t), out_axes=1)(jnp.asarray(times))
+        latent = self._latent(h[:, :, None], states)
         at_points = latent if matrices.basis is None else latent @ matrices.basis.T
         return jnp.concatenate([at_points, states[:, self.fields :]], axis=1)
 
@@ -287,6 +290,7 @@ class DenseFilter(eqx.Module):
         x: Float[ArrayLike, "N D"],
         design: Float[ArrayLike, "N q"],
         offset: Float[ArrayLike, " N"],
+        t: ArrayLike,
     ) -> LatentGaussian:
         """Coefficients of the mean, and ``f`` anywhere in space: the state at the sites is sufficient for it."""
         whole = DenseFilter(
@@ -296,10 +300,10 @@ class DenseFilter(eqx.Module):
         )
         fresh, extended = self.extended(whole, matrices, state)
         index = self.sites + jnp.arange(x.shape[0])
-        return whole.at_data(fresh, extended, SiteOperator(index=index), design, offset)
+        return whole.at_data(fresh, extended, SiteOperator(index=index), design, offset, t)
 
 
-def _weighted(weights: Float[Array, " p"], parts: list[Array]) -> Array:
+def _weighted(weights: Float[Array, " p *k"], parts: list[Array]) -> Array:
     """The weighted sum of a few parts, in one pass over them."""
     total = weights[0] * parts[0]
     for weight, part in zip(weights[1:], parts[1:], strict=True):

@@ -121,7 +121,7 @@ class RotatedFilter(eqx.Module):
     ) -> tuple[RotatedState, Float[Array, ""]]:
         """The state given one more complete snapshot, and the log density of its data given those before."""
         parameters = matrices.parameters
-        h = self.ssm.observe(parameters)
+        h = self.ssm.observe(parameters, observation.t)
         offset = self.ssm.offset(parameters, observation.columns)
         data = self.rotate(matrices, observation.y - offset)
         columns = self.rotate(matrices, observation.design).T  # (q, M)
@@ -160,7 +160,7 @@ class RotatedFilter(eqx.Module):
         return solve_lower(root, solve_lower(root, state.information), transpose=True), root
 
     def draw(
-        self, matrices: RotatedMatrices, state: RotatedState, white: Float[Array, " q+M"]
+        self, matrices: RotatedMatrices, state: RotatedState, white: Float[Array, " q+M"], t: ArrayLike
     ) -> tuple[Float[Array, " q"], Float[Array, " M"]]:
         """Coefficients, and the latent without mean at the sites, from standard normal numbers."""
         q = len(self.ssm.in_state)
@@ -168,7 +168,7 @@ class RotatedFilter(eqx.Module):
         if q:
             mean, root = self.coefficients(state)
             coefficients = mean + solve_lower(root, white[:q], transpose=True)
-        return coefficients, self.draw_given(matrices, state, coefficients, white[q:])
+        return coefficients, self.draw_given(matrices, state, coefficients, white[q:], t)
 
     def draw_given(
         self,
@@ -176,9 +176,10 @@ class RotatedFilter(eqx.Module):
         state: RotatedState,
         coefficients: Float[Array, " q"],
         white: Float[Array, " M"],
+        t: ArrayLike,
     ) -> Float[Array, " M"]:
         """The latent without mean at the sites, given the coefficients of the mean."""
-        h = self.ssm.observe(matrices.parameters)
+        h = self.ssm.observe(matrices.parameters, t)
         centre = h @ (state.mean - jnp.einsum("q,qpm->pm", coefficients, state.response))
         sd = jnp.sqrt(jnp.maximum(jnp.einsum("a,abm,b->m", h, state.covariance, h), 0.0))
         return self.rotate_back(matrices, centre + sd * white)
@@ -195,7 +196,7 @@ class RotatedFilter(eqx.Module):
         index = query.operator.index  # type: ignore[union-attr]
 
         def draw(white):
-            coefficients, latent = self.draw(matrices, state, white)
+            coefficients, latent = self.draw(matrices, state, white, query.t)
             return jnp.concatenate([coefficients, latent[index] + design @ coefficients + offset])
 
         return jax.vmap(draw)(white)
@@ -214,7 +215,7 @@ class RotatedFilter(eqx.Module):
         index = query.operator.index  # type: ignore[union-attr]
 
         def draw(known, white):
-            return self.draw_given(matrices, state, known, white)[index] + design @ known + offset
+            return self.draw_given(matrices, state, known, white, query.t)[index] + design @ known + offset
 
         return jax.vmap(draw)(coefficients, white)
 

@@ -39,12 +39,12 @@ def observed_history(
     prior = gauss_markov(filter.start(matrices).covariance, steps.move, steps.noise, matrices.space)
     times = jnp.arange(prior.floor.shape[0])
     prior = prior._replace(floor=jnp.where(times < length - 1, prior.floor, 0.0))
-    h = ssm.observe(parameters)
+    h = jax.vmap(lambda t: ssm.observe(parameters, t))(observations.t)
     index, weights = observations.operator
     if weights is not None and matrices.basis is not None:
         weights = weights @ matrices.basis
     operator = ObservationOperator(
-        jnp.broadcast_to(h, (len(times), len(h))),
+        h,
         index,
         weights,
         observations.design,

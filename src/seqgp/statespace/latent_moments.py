@@ -54,7 +54,7 @@ def _at_sites(
     back_squared: Callable[[Float[Array, "k M"]], Float[Array, "k M"]],
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
     """At sites, in ``M² (R + q)``: ``back`` is ``U`` from modes to sites, ``back_squared`` has its entries squared."""
-    ssm, h, r = filter.ssm, filter.ssm.observe(parameters), state.factor.shape[2]
+    ssm, h, r = filter.ssm, filter.ssm.observe(parameters, query.t), state.factor.shape[2]
     index = jnp.asarray(query.operator.index)  # type: ignore[union-attr]
     factor = jnp.einsum("a,ram->rm", h, state.factor)
     common = back(jnp.pad(factor, ((0, 0), (0, state.mean.shape[1] - r))))[:, index]
@@ -84,8 +84,8 @@ def _by_modes(filter: NetworkFilter | RotatedFilter, parameters, modes: Modes, s
     one = MapParticles(
         jax.tree.map(lambda leaf: leaf[None], state),
         ones,
-        ssm.observe(parameters)[None],
-        ssm.term_variances(parameters)[None],
+        ssm.observe(parameters, query.t)[None],
+        ssm.term_variances(parameters, query.t)[None],
     )
     orders = tuple(part.order for part in ssm.states)
     columns = jnp.asarray(query.columns)

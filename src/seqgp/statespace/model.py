@@ -99,15 +99,21 @@ class StateSpaceModel(eqx.Module):
         """The covariance of each term's state at any one time, without space."""
         return tuple(s.stationary(within(own, "time")) for s, own in zip(self.states, self.own(parameters)))
 
-    def observe(self, parameters: Parameters) -> Float[Array, " p"]:
-        """``h``: the latent at a site is ``h's``."""
-        return jnp.concatenate([s.observe(within(own, "time")) for s, own in zip(self.states, self.own(parameters))])
+    def observe(self, parameters: Parameters, t: ArrayLike | None) -> Float[Array, " p"]:
+        """``h(t)``: the latent at a site is ``h's``. ``None`` stands for a time at which no scale is raised."""
+        return jnp.concatenate(self._observed_terms(parameters, t))
 
-    def term_variances(self, parameters: Parameters) -> Float[Array, " J"]:
-        """``h_j' P_j h_j`` of each term: its variance at any one time, without space."""
-        own = zip(self.states, self.own(parameters), self.stationary(parameters))
-        found = [(state.observe(within(one, "time")), stationary) for state, one, stationary in own]
+    def term_variances(self, parameters: Parameters, t: ArrayLike | None) -> Float[Array, " J"]:
+        """``h_j' P_j h_j`` of each term: its variance at one time, without space."""
+        found = zip(self._observed_terms(parameters, t), self.stationary(parameters))
         return jnp.stack([h @ stationary @ h for h, stationary in found])
+
+    def _observed_terms(self, parameters: Parameters, t: ArrayLike | None) -> list[Float[Array, " p"]]:
+        found = []
+        for state, (_, term), own in zip(self.states, self.model.kernel.terms(), self.own(parameters)):
+            h, amplitude = state.observe(within(own, "time")), None if t is None else term.amplitude(own, t)
+            found.append(h if amplitude is None else amplitude * h)
+        return found
 
     def space(self, parameters: Parameters, prepared: tuple[Any, ...]) -> tuple[Float[Array, "n m"], ...]:
         """``scale² K_space`` of each term, which may be singular: filters factor no such matrix, and add no jitter."""

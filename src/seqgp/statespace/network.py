@@ -189,7 +189,7 @@ class NetworkFilter(eqx.Module):
         seen, padding = jnp.asarray(observation.seen) | ~mask, jnp.sum(~mask, dtype=float)
         data = SiteData(jnp.where(mask, y, 0.0), seen, observation.design, padding)
         update = low_rank_update if self.leading == self.sites else two_level_update
-        h, scales = self.ssm.observe(parameters), self.ssm.coefficient_scales()
+        h, scales = self.ssm.observe(parameters, observation.t), self.ssm.coefficient_scales()
         after, log_density = update(state.low_rank, matrices.modes, h, noise, data, scales, room)
         alone = jnp.einsum("a,abm,b->m", h, state.low_rank.block, h)
         log_density = possible(log_density, alone, noise**2, observation)
@@ -235,7 +235,7 @@ class NetworkFilter(eqx.Module):
         parameters = matrices.parameters
         after = self.predict(matrices, state, query.dt)
         orders = tuple(one.order for one in self.ssm.states)
-        rows = term_rows(after.low_rank, self.ssm.observe(parameters), orders)
+        rows = term_rows(after.low_rank, self.ssm.observe(parameters, query.t), orders)
         design, offset = self.ssm.design(query.columns), self.ssm.offset(parameters, query.columns)
         return self._points(matrices, query), after, rows, design, offset
 
@@ -246,7 +246,7 @@ class NetworkFilter(eqx.Module):
         crosses = self.ssm.space(parameters, self.ssm.distances(x, jnp.asarray(self.x)))
         mask = jnp.asarray(self.mask)[None, :]
         spaces = self.ssm.space(parameters, self.ssm.distances(x, x))
-        variances = self.ssm.term_variances(parameters)
+        variances = self.ssm.term_variances(parameters, query.t)
         return points_anywhere(
             matrices.modes, tuple(jnp.where(mask, cross, 0.0) for cross in crosses), spaces, variances
         )

@@ -50,6 +50,7 @@ class Observation(NamedTuple):
     context: Any
     line: Linearisation | None = None  # where the likelihood sees all of ``f``: the data are of ``A u + b``
     gaps: Bool[ArrayLike, " k"] | None = None  # in the order of the sites: room for ``k`` values that are not seen
+    t: ArrayLike = np.full((), np.nan)  # what a scale with a season depends on, and nothing else
 
 
 def reduced(observation: Observation) -> Observation:
@@ -115,6 +116,7 @@ class Query(NamedTuple):
     operator: SiteOperator | None  # None where the inputs are new
     columns: Float[ArrayLike, "n Q"]  # of the mean
     dt: Float[np.ndarray, ""]  # after the last snapshot
+    t: ArrayLike = np.full((), np.nan)  # what a scale with a season depends on, and nothing else
 
     @property
     def at_sites(self) -> bool:

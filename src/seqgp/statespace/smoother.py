@@ -87,7 +87,8 @@ def draw_at_inputs(
         first += state.order
     white = jax.random.normal(key, (path.shape[0], ssm.order, m), path.dtype)
     unseen = _stationary_path(ssm, parameters, tuple(roots), times, white)
-    return jnp.einsum("a,tam->tm", ssm.observe(parameters), jnp.concatenate(means, axis=1) + unseen)
+    h = jax.vmap(lambda t: ssm.observe(parameters, t))(times)
+    return jnp.einsum("ta,tam->tm", h, jnp.concatenate(means, axis=1) + unseen)
 
 
 def _stationary_path(ssm: StateSpaceModel, parameters, roots, times, white) -> Float[Array, "T p m"]:

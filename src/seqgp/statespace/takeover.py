@@ -63,7 +63,7 @@ def _dense_to_low_rank(before: Any, after: NetworkFilter, matrices: Any, state: 
     stationary = ssm.stationary(parameters)
     complete = complete_blocks(
         found.modes, stationary, lambda dt: ssm.transition(parameters, dt).move, after.recent,
-        ssm.observe(parameters), noise,
+        ssm.observe(parameters, None), noise,
     )  # fmt: skip
     real = jnp.tile(jnp.asarray(after.mask), ssm.order)
     real = jnp.concatenate([real, jnp.ones(len(ssm.in_state), bool)])

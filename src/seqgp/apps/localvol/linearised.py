@@ -156,11 +156,8 @@ def _factors(model: seqgp.Model, x, t, other, parameters) -> list[tuple[Array, A
     found = []
     for prefix, term in model.kernel.terms():
         own = {name.removeprefix(prefix): value for name, value in parameters.items() if name.startswith(prefix)}
-        of_time, of_space = (
-            {name.removeprefix(f"{part}."): value for name, value in own.items() if name.startswith(f"{part}.")}
-            for part in ("time", "space")
-        )
-        time = term.time.covariance(term.time.prepare(t[:, None], other[:, None]), of_time)
+        of_space = {name.removeprefix("space."): value for name, value in own.items() if name.startswith("space.")}
+        time = term.time_covariance(term.prepare_time(t[:, None], other[:, None]), own)
         space = term.space.covariance(term.space.prepare(x, x), of_space)
         found.append((own["scale"] ** 2 * time, space + model.jitter[-1] * jnp.eye(len(x))))
     return found

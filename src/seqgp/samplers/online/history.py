@@ -340,8 +340,9 @@ def observation_of(
     none, operator = np.zeros(()), operator_of(layout, snapshot.x)
     context = ssm.model.likelihood.context_at(snapshot.t, snapshot.context)
     observation = Observation(
-        np.asarray(dt, float), operator, filled, ~missing, ssm.design(columns), columns, none, none, context
-    )
+        np.asarray(dt, float), operator, filled, ~missing, ssm.design(columns), columns, none, none, context,
+        t=np.asarray(snapshot.t, float),
+    )  # fmt: skip
     if surrogate is not None:
         return observation._replace(line=surrogate.line)
     many = layout.knots is not None and _one_noise_level(ssm, snapshot)

@@ -47,7 +47,8 @@ def loo_of_step(
 
     x, own = longer(snapshot.x), longer(snapshot.context)
     context = longer(history.ssm.model.likelihood.context_at(snapshot.t, snapshot.context))
-    query = Query(x[:0], operator_of(history.layout, x), history.ssm.columns(snapshot.t, x, own), np.zeros(()))
+    columns = history.ssm.columns(snapshot.t, x, own)
+    query = Query(x[:0], operator_of(history.layout, x), columns, np.zeros(()), np.asarray(snapshot.t, float))
     filled = longer(np.where(np.isnan(y), 0.0, y))
     runs = [compiled(_leave_out, history.filter, query, (filled, context), *group) for group in filters.groups]
     parts = [np.stack([np.asarray(each) for each in part], axis=1) for part in in_threads([run for run, _ in runs])]

@@ -77,7 +77,7 @@ def predictive_of(
     """What the filters say about ``f`` at new inputs, at a time from the last one on."""
     columns = history.ssm.columns(t, x, context)
     operator = operator_of(history.layout, x) if all_known(history.layout, x) else None
-    query = Query(x, operator, columns, np.asarray(t - history.snapshots[-1].t, float))
+    query = Query(x, operator, columns, np.asarray(t - history.snapshots[-1].t, float), np.asarray(t, float))
     if operator is None and isinstance(history.filter, DelayedFilter):
         _check_reach(history.filter, filters, query)
     return ParticlePredictive(history, filters, query, particle, z, context)
@@ -113,7 +113,8 @@ def draws_at_data(
     size = history.filter.padded_size(n)
     context = jax.tree.map(lambda leaf: pad_rows(np.asarray(leaf), n, size), snapshot.context)
     x = pad_rows(snapshot.x, n, size)
-    query = Query(x[:0], operator_of(history.layout, x), history.ssm.columns(snapshot.t, x, context), np.zeros(()))
+    columns = history.ssm.columns(snapshot.t, x, context)
+    query = Query(x[:0], operator_of(history.layout, x), columns, np.zeros(()), np.asarray(snapshot.t, float))
     white = np.array(jax.random.normal(key, (len(particle), q + history.filter.normals(query))))
     slots, real = _Slots(filters, particle), np.arange(q + size) < q + n
     runs = [

@@ -84,6 +84,11 @@ class OnlineSampler:
         require_x64()
         if not isinstance(model, Model):
             raise SamplerError(f"OnlineSampler: expected a seqgp.Model, got {type(model).__name__}")
+        if model.kernel.seasonal and model.kernel.delayed:
+            raise ModelError(
+                "OnlineSampler: the scale of seqgp.Delayed has no season: give scale a number or prior in place of "
+                "seqgp.means.Modulated, or take the delay away"
+            )
         self.model = model
         self.particles = positive("particles", particles, least=MIN_PARTICLES)
         self.draws = positive("draws", draws)

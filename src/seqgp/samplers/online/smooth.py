@@ -186,7 +186,7 @@ def _draw_paths(filter: DenseFilter | NetworkFilter, observations: Observation, 
             path = draw_network_path(key_path, filter, filter.matrices(z), observations)[index]
         else:
             path = draw_path(key_path, filter, matrices, observations)[index]
-        shown = dense.shown(matrices, path)
+        shown = dense.shown(matrices, path, times)
         if fresh is None:
             return shown
         more = draw_at_inputs(key_fresh, dense, matrices, path, times, fresh)

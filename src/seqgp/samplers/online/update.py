@@ -203,7 +203,7 @@ def _updated(
 def _where(ssm: StateSpaceModel, layout: SiteLayout, snapshot: Snapshot, dt: float) -> Query:
     operator = operator_of(layout, snapshot.x) if all_known(layout, snapshot.x) else None
     columns = ssm.columns(snapshot.t, snapshot.x, snapshot.context)
-    return Query(snapshot.x, operator, columns, np.asarray(dt, float))
+    return Query(snapshot.x, operator, columns, np.asarray(dt, float), np.asarray(snapshot.t, float))
 
 
 def _line_at_start(filter: Filter, query: Query, data: SolverData, z, white) -> Linearisation:

@@ -3,16 +3,16 @@
 import numpy as np
 
 from dense_delay import Term, posterior, total
+from seqgp.base.modulated import Season
 from seqgp.statespace.delay_smoother import StationData, filter_pass, smooth_latent
-from seqgp.statespace.modulation import season_amplitude, season_columns
 
 
 def test_columns_are_harmonics():
     t = np.array([0.0, 0.25, 0.7])
     expected = [np.cos(4 * np.pi * t), np.sin(4 * np.pi * t), np.cos(8 * np.pi * t), np.sin(8 * np.pi * t)]
-    np.testing.assert_allclose(season_columns(t, 0.5, 2), np.stack(expected, axis=-1), atol=1e-12)
+    np.testing.assert_allclose(Season(0.5, 2, "season").columns(t), np.stack(expected, axis=-1), atol=1e-12)
     np.testing.assert_allclose(
-        season_amplitude(np.array([0.3, -0.2]), t, 0.5), np.exp(0.3 * expected[0] - 0.2 * expected[1])
+        Season(0.5, 1, "season").amplitude([0.3, -0.2], t), np.exp(0.3 * expected[0] - 0.2 * expected[1])
     )
 
 
@@ -23,8 +23,8 @@ def test_scale_and_noise_with_a_season_are_dense_algebra():
     x, times = rng.uniform(0, 2, (4, 2)), np.cumsum(rng.uniform(1.0, 2.5, 6))
     y = rng.normal(size=(6, 4))
     y[rng.uniform(size=y.shape) < 0.3] = np.nan
-    scale = np.asarray(season_amplitude(np.array([0.5, -0.4]), times, 7.0))
-    variance = np.tile((0.3 * np.asarray(season_amplitude(np.array([-0.2, 0.6]), times, 7.0)) ** 2)[:, None], (1, 4))
+    scale = np.asarray(Season(7.0, 1, "season").amplitude([0.5, -0.4], times))
+    variance = np.tile((0.3 * np.asarray(Season(7.0, 1, "season").amplitude([-0.2, 0.6], times)) ** 2)[:, None], (1, 4))
     amplitude = np.stack([scale, np.ones(6)], axis=1)
     dts = np.diff(times, prepend=times[0])
     data = StationData(dts, y, variance, np.eye(4), np.zeros((6, 4, 0)), amplitude)
