@@ -20,7 +20,9 @@ from docs.examples import blocks, run_page, shown
 from experiments.accuracy_figure import figures
 from pydantic import BaseModel
 
+import seqgp
 from docs import notebooks
+from seqgp.base.options import example_of, summary_of
 
 DOCS = Path(__file__).parent
 BUILT = DOCS.parent / "build" / "docs"
@@ -167,6 +169,8 @@ def _values(kind: Any) -> str:
         return ", ".join(f'`"{value}"`' for value in typing.get_args(kind))
     if origin in (typing.Union, types.UnionType):
         return " or ".join(_values(inner) for inner in typing.get_args(kind) if inner is not type(None))
+    if origin is typing.Annotated and "$list" in str(kind) and "_as_number" in str(kind):
+        return "a number, or a list of them"
     if origin is typing.Annotated and "_as_number" in str(kind):
         return "a number"
     if origin is typing.Annotated:
@@ -178,7 +182,24 @@ def _values(kind: Any) -> str:
     return {str: "text", int: "a whole number", float: "a number"}.get(kind, str(kind))
 
 
-PAGES = {"api.md": api, "configuration.md": configuration}
+def models() -> str:
+    """The page of kernels, likelihoods and means: its tables have a row for each class."""
+    page = (DOCS / "models.md").read_text()
+    for package, base in ((seqgp.kernels, seqgp.kernels.Kernel), (seqgp.likelihoods, seqgp.likelihoods.Likelihood)):
+        room = package.__name__.rpartition(".")[2]
+        rows = [
+            f"| `{example_of(part, f'{room}.{name}')}` | {summary_of(part).replace('``', '`')} |"
+            for name, part in package.catalogue.classes(base).items()
+        ]
+        start, end = f"<!-- {room}: `make docs` writes these rows -->\n", f"<!-- end of {room} -->\n"
+        before, _, rest = page.partition(start)
+        _, _, after = rest.partition(end)
+        page = before + start + "\n".join([f"| {room} | |", "|---|---|", *rows, ""]) + end + after
+    return page
+
+
+PAGES = {"api.md": api, "configuration.md": configuration, "models.md": models}
+CHECKED_IN = ("configuration.md", "models.md")  # so that they can be read without a site
 
 
 def assemble(target: Path) -> None:
@@ -212,9 +233,10 @@ def illustrate(target: Path) -> None:
 
 
 def main() -> None:
-    """Build all pages; docs/configuration.md is also checked in."""
+    """Build all pages, and write those that are checked in."""
     matplotlib.use("agg")
-    (DOCS / "configuration.md").write_text(configuration())
+    for name in CHECKED_IN:
+        (DOCS / name).write_text(PAGES[name]())
     assemble(BUILT)
     illustrate(BUILT)
 

@@ -11,6 +11,8 @@ import numpyro.distributions as dist
 import seqgp
 from seqgp.base.options import options_of
 from seqgp.evaluate.simulate import default_design
+from seqgp.kernels import Kernel
+from seqgp.likelihoods import Likelihood
 
 N = 8  # data of a snapshot
 
@@ -26,6 +28,15 @@ class Piece(NamedTuple):
         """Where and when the data of the first ``steps`` snapshots are."""
         snapshots = default_design(self.model, n=N, steps=steps) if self.x is None else at(self.x, steps)
         return [seqgp.Snapshot(one.t, one.x, one.y, self.context) for one in snapshots]
+
+
+def with_priors(parts: dict[str, type], among: list[Any]) -> dict[str, Any]:
+    """Each class that none of some objects is of, with a prior for each of its parameters."""
+    return {
+        name: part(**{key: between(0.3, 2) for key, one in options_of(part).items() if one.inferable})
+        for name, part in parts.items()
+        if not any(type(one) is part for one in among)
+    }
 
 
 def at(x: np.ndarray, steps: int) -> list[seqgp.Snapshot]:
@@ -76,12 +87,10 @@ LIKELIHOODS = {
     "Censored": Piece(model(seqgp.likelihoods.Censored(between(0.05, 1), limit=0.0))),
 }
 
-# Every other one, with priors for what must be given.
-LIKELIHOODS |= {
-    name: Piece(model(family(**{key: between(0.5, 2) for key, one in options_of(family).items() if one.required})))
-    for name, family in seqgp.likelihoods.catalogue.classes(seqgp.likelihoods.Likelihood).items()
-    if not any(type(piece.model.likelihood) is family for piece in LIKELIHOODS.values())
-}
+_others = with_priors(
+    seqgp.likelihoods.catalogue.classes(Likelihood), [piece.model.likelihood for piece in LIKELIHOODS.values()]
+)
+LIKELIHOODS |= {name: Piece(model(likelihood)) for name, likelihood in _others.items()}
 
 OF_TIME = {
     "Matern12": seqgp.kernels.Matern12(between(0.1, 3)),
@@ -121,6 +130,11 @@ OF_SPACE = {
     "GreatCircle": seqgp.kernels.GreatCircle(seqgp.kernels.Matern32(between(500, 9000))),
     "Coregionalised": seqgp.kernels.Coregionalised(2, 1, seqgp.kernels.Matern32(between(0.1, 2))),
 }
+
+NAMED = {name: one for name, one in seqgp.kernels.catalogue.classes(Kernel).items() if one.in_files}
+_others = with_priors(NAMED, [*OF_TIME.values(), *OF_SPACE.values()])
+OF_TIME |= {name: one for name, one in _others.items() if one.stationary}
+OF_SPACE |= _others
 PLACES = {"GreatCircle": GLOBE, "Coregionalised": OUTPUTS}
 
 SUMS = {

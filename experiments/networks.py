@@ -8,7 +8,6 @@ import numpy as np
 from scipy.linalg import block_diag, cholesky, expm, solve_continuous_lyapunov, solve_triangular
 
 import seqgp
-from seqgp.kernels.states import state_of
 
 JITTER = 1e-6
 ORDERS = {"Matern12": 1, "Matern32": 2, "Matern52": 3}
@@ -34,7 +33,7 @@ class TimeTerm(NamedTuple):
 def time_term(kernel: str, dt: float) -> TimeTerm:
     """Matérn kernels from their stochastic differential equation; the squared exponential as the library's state."""
     if kernel == "SquaredExponential":
-        state, known = state_of(seqgp.kernels.SquaredExponential(1.0)), {"lengthscale": np.asarray(1.0)}
+        state, known = seqgp.kernels.SquaredExponential(1.0).state(), {"lengthscale": np.asarray(1.0)}
         parts = state.transition(known, np.asarray(dt)), state.stationary(known), state.observe(known)
         return TimeTerm(*(np.asarray(part) for part in parts))
     order = ORDERS[kernel]

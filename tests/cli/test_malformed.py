@@ -157,7 +157,10 @@ CONFIGS = {  # content of config.toml: what the line must say
     ),
     "too many lengthscales": (change("high = 3 }, 1.0]", "high = 3 }, 1.0, 2.0]"), "has 3 lengthscales"),
     "a negative lengthscale": (change("high = 3 }, 1.0]", "high = 3 }, -1.0]"), "-1.0 is not positive"),
-    "alpha for a wrong kernel": (change("high = 3 }, 1.0]", "high = 3 }, 1.0]\nalpha = 1.0"), "has no alpha"),
+    "alpha for a wrong kernel": (
+        change("high = 3 }, 1.0]", "high = 3 }, 1.0]\nalpha = 1.0"),
+        "has no parameter 'alpha'",
+    ),
     "draws beyond all": (change("draws = 20", "draws = 10000000000"), "line 25: sampler.draws: "),
     "draws as a float": (change("draws = 20", "draws = 1e10"), "line 25: sampler.draws: "),
     "rubbish as origin": (

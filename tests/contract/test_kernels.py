@@ -17,7 +17,6 @@ from scipy.special import gamma, kv
 import seqgp
 from kept import through_store, through_toml
 from seqgp import kernels
-from seqgp.kernels.states import state_of
 from states import by_kernel, by_state
 
 RNG = np.random.default_rng(0)
@@ -111,11 +110,21 @@ CASES = {
     ),
 }  # fmt: skip
 EXACT = ["Matern12", "Matern32", "Matern52", "Constant", "WhiteNoise", "product of exact", "sum of products"]
+
+
+def of_time(kernel):
+    """Whether a kernel of time may be this one."""
+    try:
+        kernel.check_dimension(1)
+    except seqgp.ModelError:
+        return False
+    return kernel.stationary
+
+
 STATES = {
     "Matern52": kernels.Matern52(0.8),
     "product of exact": MATERN * kernels.Constant(scale=0.5),
-    **{name: CASES[name].kernel for name in CASES if CASES[name].x is LINE},
-    **{name: CASES[name].kernel for name in ("Matern12", "Matern32", "Constant", "WhiteNoise")},
+    **{name: case.kernel for name, case in CASES.items() if of_time(case.kernel)},
 }
 
 
@@ -171,8 +180,7 @@ def test_derivatives_are_finite_also_where_a_place_comes_twice(name):
 @pytest.mark.parametrize("name", CASES)
 def test_there_and_back_as_toml_and_in_a_store(name, tmp_path):
     kernel = CASES[name].kernel
-    of_time = kernel if kernel.stationary and CASES[name].x is LINE else TIME
-    one = model(kernel, of_time)
+    one = model(kernel, kernel if of_time(kernel) else TIME)
     for again in (through_toml(one, tmp_path), through_store(one, tmp_path)):
         assert again.fingerprint() == one.fingerprint()
         np.testing.assert_array_equal(
@@ -180,8 +188,10 @@ def test_there_and_back_as_toml_and_in_a_store(name, tmp_path):
         )
 
 
-def test_every_kernel_is_calibrated():
+def test_every_kernel_is_here_and_is_calibrated():
     """By ``make models``: in space, and in time those that are states; each with every sampler that takes it."""
+    named = {kernel for kernel in kernels.catalogue.classes(kernels.Kernel).values() if kernel.in_files}
+    assert {type(case.kernel) for case in CASES.values()} == named | {kernels.Sum, kernels.Product, kernels.PerColumn}
     assert {type(kernel) for kernel in OF_SPACE.values()} >= {type(case.kernel) for case in CASES.values()}
     assert {type(kernel) for kernel in OF_TIME.values()} == {type(kernel) for kernel in STATES.values()}
     samplers = {name.rpartition(": ")[2] for name in calibration.piece_cases()}
@@ -201,7 +211,7 @@ def test_kernels_have_different_fingerprints_and_so_have_their_parameters():
 def test_as_a_state_it_has_the_same_covariance(name):
     """Exactly, or within the error that the state tells."""
     kernel = STATES[name]
-    state, values = state_of(kernel), values_of(kernel)
+    state, values = kernel.state(), values_of(kernel)
     apart = np.abs(by_state(state, values) - by_kernel(kernel, values)).max()
     assert apart <= 1e-10 + 1.1 * state.error
     assert (state.error == 0) == (name in EXACT)

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import jax.numpy as jnp
 import pytest
 
 import seqgp
@@ -10,7 +11,7 @@ import seqgp
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
 ROWS = PAGE[: PAGE.index("has three independent choices")].splitlines()
 TABLES = "\n".join(row for row in ROWS if row.startswith("|"))
-CALL = re.compile(r"`((?:mean=)?(?:(?:kernels|likelihoods|means)\.\w+\(|[A-Z]\w+\(|prior\b|[\d.]+)[^`…]*)`")
+CALL = re.compile(r"`((?:mean=)?(?:(?:kernels|likelihoods|means)\.\w+\(|[A-Z]\w+\(|prior\b)[^`…]*)`")
 LINES = [line for line in CALL.findall(TABLES) if line != "prior" and "snapshots" not in line]
 
 
@@ -28,7 +29,7 @@ def test_line(line):
         likelihood=seqgp.likelihoods.Gaussian(prior),
     )
     names = {name: getattr(seqgp, name) for name in seqgp.__all__}
-    names |= {"prior": prior, "model": model, "function": lambda f, context, noise: None}
+    names |= {"jnp": jnp, "prior": prior, "model": model, "function": lambda f, context, noise: None}
     if line.startswith("mean="):
         names["Model"](kernel=model.kernel, likelihood=model.likelihood, mean=eval(line.removeprefix("mean="), names))
     else:

@@ -99,7 +99,7 @@ def test_what_is_written_in_another_way_is_a_slip(tmp_path, old, new, message):
         ("", GAUSSIAN, "model.time is missing"),
         ("", 'space = {}\ntime = { kernel = "Periodic" }\n' + GAUSSIAN, "Periodic needs period"),
         ("", 'space = {}\ntime = { kernel = "Periodic", period = -1 }\n' + GAUSSIAN, "period = -1.0 is not positive"),
-        ("", 'space = {}\ntime = { kernel = "Matern12", period = 1 }\n' + GAUSSIAN, "Matern12 has no period"),
+        ("", 'space = {}\ntime = { kernel = "Matern12", period = 1 }\n' + GAUSSIAN, "has no parameter .period."),
         ("", "space = {}\ntime = { sum = [{}, {}], alpha = 1.0 }\n" + GAUSSIAN, "alpha has no effect beside sum"),
     ],
 )  # fmt: skip

@@ -8,7 +8,6 @@ import pytest
 import seqgp
 from seqgp.base.errors import ModelError
 from seqgp.kernels import Constant, Matern32, RationalQuadratic, StationaryCovariance
-from seqgp.kernels.states import state_of
 
 OWN = {  # the function, its parameters, and the error that is enough
     "exponential": (lambda r: 2.0 * jnp.exp(-r / 3), {}, 1e-6),
@@ -35,14 +34,14 @@ def apart(state, values, exact):
 @pytest.mark.parametrize("name", OWN)
 def test_a_kernel_of_ones_own_has_the_error_that_is_told(name):
     function, values, enough = OWN[name]
-    state = state_of(StationaryCovariance(function, **values))
+    state = StationaryCovariance(function, **values).state()
     assert apart(state, values, function) <= state.error + 1e-9
     assert state.error < enough
 
 
 def test_parameters_that_stretch_or_scale_are_exact():
     function, _, _ = OWN["scaled"]
-    state = state_of(StationaryCovariance(function, width=dist.LogNormal(0.0, 1.0), sd=dist.HalfNormal(1.0)))
+    state = StationaryCovariance(function, width=dist.LogNormal(0.0, 1.0), sd=dist.HalfNormal(1.0)).state()
     assert (state.stretch, state.shapes) == ("width", ())
     for width, sd in [(0.01, 0.3), (1.0, 2.0), (400.0, 50.0)]:
         values = {"width": jnp.asarray(width), "sd": jnp.asarray(sd)}
@@ -57,7 +56,7 @@ def rational_quadratic(r, lengthscale, alpha):
 
 @pytest.fixture(scope="module")
 def quadratic():
-    return state_of(RationalQuadratic(dist.LogNormal(0.0, 1.0), alpha=dist.LogNormal(0.0, 0.5)))
+    return RationalQuadratic(dist.LogNormal(0.0, 1.0), alpha=dist.LogNormal(0.0, 0.5)).state()
 
 
 def test_a_rational_quadratic_with_an_inferred_alpha_has_the_error_that_is_told(quadratic):
@@ -85,14 +84,14 @@ def test_interpolated_states_are_processes(quadratic):
 
 def test_fitted_kernels_add_and_multiply(quadratic):
     part = RationalQuadratic(dist.LogNormal(0.0, 1.0), alpha=dist.LogNormal(0.0, 0.5))
-    both = state_of(Matern32(1.0) + Constant(scale=0.5) * part)
+    both = (Matern32(1.0) + Constant(scale=0.5) * part).state()
     assert both.ranges == {"1.1.alpha": quadratic.ranges["alpha"]}
     assert both.error == quadratic.error
 
 
 def refused(message, function, **priors):
     with pytest.raises(ModelError, match=message):
-        state_of(StationaryCovariance(function, **priors))
+        StationaryCovariance(function, **priors).state()
 
 
 def test_what_is_no_state_is_refused_by_name():
@@ -112,7 +111,7 @@ def test_what_is_no_state_is_refused_by_name():
     refused(r"has 3 inferred parameters that change its shape \(a, b, c\)", three, a=wide, b=wide, c=wide)
     refused("several inferred values under the name width", lambda r, width: jnp.exp(-r / width[0]), width=[wide, wide])
     with pytest.raises(ModelError, match="order = 12: a state"):
-        state_of(StationaryCovariance(lambda r: jnp.exp(-r)), 12)
+        StationaryCovariance(lambda r: jnp.exp(-r)).state(12)
 
 
 def test_functions_that_do_not_fit_are_refused_at_once():

@@ -34,7 +34,11 @@ class Catalogue:
     def classes(self, base: type) -> dict[str, type]:
         """The public classes that derive from another, by name."""
         found = {name: self.find(name) for name in self.names()}
-        return {name: one for name, one in found.items() if issubclass(one, base) and one is not base}
+        return {
+            name: one
+            for name, one in found.items()
+            if isinstance(one, type) and issubclass(one, base) and one is not base
+        }
 
     def _imported(self) -> list[Any]:
         return [importlib.import_module(f"{self.package}.{module}") for module in self.modules]

@@ -9,13 +9,17 @@ from __future__ import annotations
 import inspect
 import re
 import typing
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from seqgp.base.priors import Parameter
+
 _ENTRY = re.compile(r"^ {4}(\w+): (.*)$")
+_OTHERS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class Option(NamedTuple):
-    """An argument of a class."""
+    """An argument of a class or function."""
 
     name: str
     kind: Any  # its annotation
@@ -27,13 +31,25 @@ class Option(NamedTuple):
         """Whether it must be given."""
         return self.default is inspect.Parameter.empty
 
+    @property
+    def inferable(self) -> bool:
+        """Whether it takes a number or a prior, or a list of them, and has one by default or must be given."""
+        return self.default is not None and set(typing.get_args(Parameter)) <= set(typing.get_args(self.kind))
 
-def options_of(cls: type) -> dict[str, Option]:
-    """The arguments of a class by name, in order."""
-    described = _described(inspect.getdoc(cls) or "")
-    kinds = typing.get_type_hints(cls.__init__)
-    signature = list(inspect.signature(cls.__init__).parameters.values())[1:]
-    return {one.name: Option(one.name, kinds[one.name], one.default, described.get(one.name, "")) for one in signature}
+
+def options_of(part: Callable[..., Any]) -> dict[str, Option]:
+    """The arguments of a class or function by name, in order."""
+    described: dict[str, str] = {}
+    for one in reversed(part.__mro__ if isinstance(part, type) else (part,)):
+        described |= _described(inspect.cleandoc(one.__doc__ or ""))
+    made: Any = part.__init__ if isinstance(part, type) else part
+    kinds = typing.get_type_hints(made)
+    signature = inspect.signature(made).parameters
+    return {
+        name: Option(name, kinds[name], one.default, described.get(name, ""))
+        for name, one in signature.items()
+        if name != "self" and one.kind not in _OTHERS
+    }
 
 
 def _described(text: str) -> dict[str, str]:
@@ -51,3 +67,22 @@ def _described(text: str) -> dict[str, str]:
         elif line.strip():
             break
     return {name: " ".join(lines).rstrip(".") for name, lines in found.items()}
+
+
+def example_of(part: Any, name: str) -> str:
+    """A line of code that makes a part: the ``Example`` of its docstring, or its name with a prior for each parameter.
+
+    Args:
+        part: a class.
+        name: what the line calls it, ``likelihoods.Gamma``.
+    """
+    _, _, example = inspect.cleandoc(part.__doc__ or "").partition("\nExample:\n")
+    if example:
+        return example.strip().split("\n")[0].strip("`")
+    slots = [one for one in options_of(part).values() if one.inferable]
+    return f"{name}({', '.join(f'{one.name}=prior' for one in slots)})"
+
+
+def summary_of(part: Any) -> str:
+    """The first sentence of a docstring, without the full stop."""
+    return inspect.cleandoc(part.__doc__ or "").split("\n")[0].rstrip(".")

@@ -1,119 +1,106 @@
-"""Kernels in words: by name with their parameters, and sums and products of them."""
+"""Kernels in words: by name with the arguments of their classes, and sums and products of them."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Optional
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, create_model, field_validator, model_validator
 
-from seqgp import kernels
-from seqgp.io.spec_entries import Entry, Number, OwnPart, SlotSpec, Strict, Whole, slot_of, words_of
+from seqgp.io.spec_entries import OwnPart, Strict, words_of
+from seqgp.io.spec_parts import Parts
+from seqgp.kernels import Kernel, Product, SquaredExponential, Sum, catalogue
 
-KernelName = Literal[
-    "SquaredExponential", "Matern12", "Matern32", "Matern52", "RationalQuadratic", "Periodic", "Constant", "WhiteNoise",
-    "DotProduct", "Rotated", "GreatCircle", "Coregionalised",
-]  # fmt: skip
-
-TAKES: dict[str, tuple[str, ...]] = {  # the keys of each kernel, first those that it needs
-    "SquaredExponential": ("lengthscale",),
-    "Matern12": ("lengthscale",),
-    "Matern32": ("lengthscale",),
-    "Matern52": ("lengthscale",),
-    "RationalQuadratic": ("lengthscale", "alpha"),
-    "Periodic": ("lengthscale", "period"),
-    "Constant": ("scale",),
-    "WhiteNoise": ("scale",),
-    "DotProduct": ("scale", "centre"),
-    "Rotated": ("of", "angle"),
-    "GreatCircle": ("of", "radius"),
-    "Coregionalised": ("outputs", "rank", "of", "weights", "own"),
-}
-NEEDS: dict[str, tuple[str, ...]] = {
-    "Periodic": ("period",),
-    "Rotated": ("of", "angle"),
-    "GreatCircle": ("of",),
-    "Coregionalised": ("outputs",),
-}
+DEFAULT = SquaredExponential.__name__
 
 
-class KernelSpec(Strict):
+def _of_kernel(kind: Any) -> Any:
+    """An argument that is a kernel, or none, is a table."""
+    kinds = [one for one in getattr(kind, "__args__", (kind,)) if one is not type(None)]
+    return Optional["KernelSpec"] if all(isinstance(one, type) and issubclass(one, Kernel) for one in kinds) else None
+
+
+KERNELS: dict[str, Any] = {name: kernel for name, kernel in catalogue.classes(Kernel).items() if kernel.in_files}
+PARTS = Parts(KERNELS, _of_kernel)
+RENAMED = {getattr(kernel, "identity", name): name for name, kernel in KERNELS.items()}  # as version 0.2 wrote them
+
+
+class _Kernel(Strict):
     """A kernel by name, or a sum or product of kernels."""
 
-    kernel: KernelName | None = Field(None, description='its name; `"SquaredExponential"` by default')
-    lengthscale: SlotSpec | None = Field(
-        None, description="in units of the input; in space one, or one for each input; 1 by default"
-    )
-    alpha: Entry | None = Field(None, description="RationalQuadratic: small for many lengthscales; 1 by default")
-    period: Entry | None = Field(None, description="Periodic: the length of a cycle")
-    scale: SlotSpec | None = Field(
-        None, description="Constant, WhiteNoise: a standard deviation; DotProduct: that of its slopes; 1 by default"
-    )
-    centre: tuple[Number, ...] | None = Field(None, description="DotProduct: where it is zero; 0 by default")
-    angle: Entry | None = Field(None, description="Rotated: from the first input towards the second, in radians")
-    radius: Number | None = Field(None, description="GreatCircle: of the sphere; the Earth's in kilometres by default")
-    outputs: Whole | None = Field(None, ge=2, description="Coregionalised: how many; the first input is their number")
-    rank: Whole | None = Field(None, ge=1, description="Coregionalised: processes that the outputs share; 1 by default")
-    weights: SlotSpec | None = Field(None, description="Coregionalised: of the shared processes, output by output")
-    own: SlotSpec | None = Field(None, description="Coregionalised: standard deviations of the outputs' own processes")
-    of: KernelSpec | None = Field(None, description="Rotated, GreatCircle, Coregionalised: the kernel inside")
-    sum: tuple[KernelSpec, ...] | None = Field(None, min_length=2, description="in place of a name: kernels that add")
-    product: tuple[KernelSpec, ...] | None = Field(
-        None, min_length=2, description="in place of a name: kernels that multiply"
-    )
+    if TYPE_CHECKING:
+        kernel: str | None
+        sum: tuple[KernelSpec, ...] | None
+        product: tuple[KernelSpec, ...] | None
 
-    @field_validator("kernel", mode="before")
+    @field_validator("kernel", mode="before", check_fields=False)
     @classmethod
     def _renamed(cls, name: Any) -> Any:
-        """The name that version 0.2 wrote."""
-        return "DotProduct" if name == "LinearKernel" else name
+        return RENAMED.get(name, name) if isinstance(name, str) else name
 
     @model_validator(mode="after")
-    def _without_effect(self) -> KernelSpec:
-        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
+    def _without_effect(self) -> _Kernel:
+        given = self._given()
         for way in ("sum", "product"):
-            if way in given and len(given) > 1:
-                other = next(name for name in given if name != way)
-                raise ValueError(f"{other} has no effect beside {way}: it belongs into the kernels of the {way}")
-        if "sum" in given or "product" in given:
-            return self
-        name = self.kernel or "SquaredExponential"
-        for key in given:
-            if key != "kernel" and key not in TAKES[name]:
-                raise ValueError(f"{name} has no {key}; it has: {', '.join(TAKES[name])}")
-        for key in NEEDS.get(name, ()):
-            if key not in given:
-                raise ValueError(f"{name} needs {key}")
+            if getattr(self, way) is not None:
+                for other in [name for name in type(self).model_fields if getattr(self, name) is not None]:
+                    if other != way:
+                        raise ValueError(
+                            f"{other} has no effect beside {way}: it belongs into the kernels of the {way}"
+                        )
+                return self
+        name = self.kernel or DEFAULT
+        PARTS.check(name, given, name)
         return self
 
-    def build(self) -> kernels.Kernel:
+    def _given(self) -> dict[str, Any]:
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: v for name, v in values.items() if v is not None and name not in ("kernel", "sum", "product")}
+
+    def build(self) -> Kernel:
         """The kernel."""
         if self.sum is not None:
-            return kernels.Sum(tuple(one.build() for one in self.sum))
+            return Sum(tuple(one.build() for one in self.sum))
         if self.product is not None:
-            return kernels.Product(tuple(one.build() for one in self.product))
-        name = self.kernel or "SquaredExponential"
-        given: dict[str, Any] = {}
-        for key in TAKES[name]:
-            value = getattr(self, key)
-            if isinstance(value, KernelSpec):
-                given["kernel"] = value.build()
-            elif value is not None:
-                given[key] = slot_of(value)
-        return getattr(kernels, name)(**given)
+            return Product(tuple(one.build() for one in self.product))
+        return PARTS.make(self.kernel or DEFAULT, self._given())
 
 
-def kernel_words(kernel: Any) -> dict[str, Any]:
+if TYPE_CHECKING:
+
+    class KernelSpec(_Kernel):
+        """A kernel by name, or a sum or product of kernels."""
+else:
+    _several = tuple["KernelSpec", ...] | None
+    _name = Field(None, description=f'its name; `"{DEFAULT}"` by default')
+    _sum = Field(None, min_length=2, description="in place of a name: kernels that add")
+    _product = Field(None, min_length=2, description="in place of a name: kernels that multiply")
+    KernelSpec = create_model(
+        "KernelSpec",
+        __base__=_Kernel,
+        __doc__=_Kernel.__doc__,
+        **{"kernel": (Literal[tuple(KERNELS)] | None, _name)},
+        **PARTS.fields(),
+        **{"sum": (_several, _sum), "product": (_several, _product)},
+    )
+    KernelSpec.model_rebuild(_types_namespace={"KernelSpec": KernelSpec})
+
+
+def kernel_words(kernel: Kernel | None) -> dict[str, Any]:
     """A kernel in words."""
+    if isinstance(kernel, (Sum, Product)) and type(kernel) in (Sum, Product):
+        return {"sum" if type(kernel) is Sum else "product": [kernel_words(part) for part in kernel.parts]}
     name = type(kernel).__name__
-    if type(kernel) in (kernels.Sum, kernels.Product):
-        return {"sum" if name == "Sum" else "product": [kernel_words(part) for part in kernel.parts]}
-    if name not in TAKES:
+    if KERNELS.get(name) is not type(kernel):
         raise OwnPart
     words: dict[str, Any] = {"kernel": name}
-    for key in TAKES[name]:
-        value = getattr(kernel, "kernel" if key == "of" else key)
-        if key == "of":
-            words |= {} if value is None else {"of": kernel_words(value)}
-        else:
-            words[key] = value if isinstance(value, int) else words_of(value)
+    for key, option in PARTS.options[name].items():
+        value = getattr(kernel, option.name)
+        if value is not None:
+            words[key] = _value_words(value)
     return words
+
+
+def _value_words(value: Any) -> Any:
+    if isinstance(value, Kernel):
+        return kernel_words(value)
+    return value if isinstance(value, int) else words_of(value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import functools
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -18,20 +18,20 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from seqgp.base.errors import ModelError
-from seqgp.base.priors import Kept, Slot, as_entry, check_positive
+from seqgp.base.priors import Kept, Parameter, Prior, as_entry, check_positive
+from seqgp.kernels.compound_states import ConstantState, SumState, TimesState, WhiteState
+from seqgp.kernels.fitted_states import kernel_state
+from seqgp.kernels.parameters import Parameters, within
+from seqgp.kernels.rational import MAX_ORDER
+from seqgp.kernels.states import ORDER, TimeState
 from seqgp.linalg.types import ArrayLike
 
-Parameters = dict[str, Any]
+__all__ = ["Constant", "Kernel", "Product", "Sum", "WhiteNoise"]
+
 Along = tuple["Kernel", Callable[[Parameters], Parameters]]
 
 
-def within(parameters: Parameters, prefix: str) -> Parameters:
-    """The entries below ``prefix``, with the prefix dropped."""
-    start = prefix + "."
-    return {name[len(start) :]: value for name, value in parameters.items() if name.startswith(start)}
-
-
-def positive_slot(value: Any, where: str) -> Kept:
+def positive_slot(value: Any, where: str) -> float | Prior:
     """One number or prior, of positive numbers."""
     entry = as_entry(value, where)
     check_positive(entry, where)
@@ -39,7 +39,17 @@ def positive_slot(value: Any, where: str) -> Kept:
 
 
 class Kernel(eqx.Module):
-    """A covariance function in space or time; kernels add and multiply."""
+    """A covariance function in space or time; kernels add and multiply.
+
+    Attributes:
+        in_files: whether a configuration can name it, with a key for each argument of its class.
+        file_keys: the keys of arguments that have another name there.
+        needed_in_files: the keys that must be there although the argument has a default.
+    """
+
+    in_files: ClassVar[bool] = True
+    file_keys: ClassVar[Mapping[str, str]] = {"kernel": "of"}
+    needed_in_files: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod
     def slots(self) -> dict[str, Kept]:
@@ -66,6 +76,23 @@ class Kernel(eqx.Module):
     def variance(self, parameters: Parameters) -> Float[Array, ""]:
         """The variance at a point, of a kernel that is stationary."""
         return jnp.ones(())
+
+    def state(self, order: int = ORDER) -> TimeState:
+        """The state-space form of a kernel of time; one that is stationary, and has no form of its own, is fitted.
+
+        Args:
+            order: of the state, where it approximates the kernel; of a cycle, its harmonics.
+        """
+        if not self.stationary:
+            raise ModelError(
+                f"{type(self).__name__} in time is not known as a state (stationary kernels are, and sums and products "
+                "of them): write it as seqgp.kernels.StationaryCovariance(function of the distance, …), or use "
+                "seqgp.SequentialSampler"
+            )
+        if order > MAX_ORDER:
+            raise ModelError(f"order = {order}: a state that approximates a kernel has an order from 1 to {MAX_ORDER}")
+        # The lowest order that is accurate, or from the one that was asked for on where that is above the default.
+        return kernel_state(self, order if order > ORDER else 1)
 
     def check_dimension(self, dimension: int) -> None:
         """Raise if the kernel does not take inputs of this dimension."""
@@ -110,9 +137,10 @@ def _checked(other: Any, sign: str) -> Kernel:
 class Combined(Kernel):
     """Several kernels of the same inputs as one; parameter names are those of the parts, ``0.…``, ``1.…``."""
 
+    in_files: ClassVar[bool] = False  # but as sum = […] and product = […]
     parts: tuple[Kernel, ...]
 
-    def slots(self):
+    def slots(self) -> dict[str, Kept]:
         """The parameters by name, each a number or a prior."""
         return {f"{i}.{name}": slot for i, part in enumerate(self.parts) for name, slot in part.slots().items()}
 
@@ -152,7 +180,11 @@ class Combined(Kernel):
 
 
 class Sum(Combined):
-    """``a + b + …``: the kernel of the sum of independent processes."""
+    """``a + b + …``: the kernel of the sum of independent processes.
+
+    Example:
+        ``kernels.Matern32(prior) + kernels.WhiteNoise(scale=prior)``
+    """
 
     def covariance(self, prepared, parameters):
         """The covariance matrix, from what ``prepare`` gave and the parameters."""
@@ -162,9 +194,17 @@ class Sum(Combined):
         """The covariance of a point with itself."""
         return functools.reduce(jnp.add, self.variances(parameters))
 
+    def state(self, order=ORDER):
+        """The states of the parts beside each other."""
+        return SumState(tuple(part.state(order) for part in self.parts))
+
 
 class Product(Combined):
-    """``a * b * …``: a cycle whose shape drifts is ``Periodic(…) * Matern52(…)``."""
+    """``a * b * …``: the kernel of a product of independent processes, such as a cycle whose shape drifts.
+
+    Example:
+        ``kernels.Periodic(prior, period=24.0) * kernels.Matern52(prior)``
+    """
 
     identity: ClassVar[str] = "Times"
 
@@ -175,6 +215,10 @@ class Product(Combined):
     def variance(self, parameters):
         """The covariance of a point with itself."""
         return functools.reduce(jnp.multiply, self.variances(parameters))
+
+    def state(self, order=ORDER):
+        """The Kronecker product of the states of the parts."""
+        return TimesState(tuple(part.state(order) for part in self.parts))
 
     def along(self, axis, dimension):
         """The factor along one axis where the kernel is a product over axes, else None."""
@@ -193,13 +237,15 @@ class Product(Combined):
 class Constant(Kernel):
     """``scale²`` everywhere: an unknown constant; in a product, the scale of the other factor.
 
+    The scale is given by name, ``Constant(scale=…)``, for other libraries take a variance.
+
     Args:
-        scale: the standard deviation, a number or a prior; it is given by name, for other libraries take a variance.
+        scale: a standard deviation.
     """
 
-    scale: Kept
+    scale: float | Prior
 
-    def __init__(self, *args: Any, scale: Slot = 1.0, **others: Any):
+    def __init__(self, *args: Any, scale: Parameter = 1.0, **others: Any):
         if args or others:
             given = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in others.items())])
             raise ModelError(
@@ -207,7 +253,7 @@ class Constant(Kernel):
             )
         self.scale = positive_slot(scale, "Constant: scale (a standard deviation)")
 
-    def slots(self):
+    def slots(self) -> dict[str, Kept]:
         """The parameters by name, each a number or a prior."""
         return {"scale": self.scale}
 
@@ -233,6 +279,10 @@ class Constant(Kernel):
         """The covariance of a point with itself."""
         return parameters["scale"] ** 2
 
+    def state(self, order=ORDER):
+        """One number that never moves."""
+        return ConstantState()
+
     def along(self, axis, dimension):
         """The factor along one axis where the kernel is a product over axes, else None."""
         if axis == 0:
@@ -241,14 +291,18 @@ class Constant(Kernel):
 
 
 class WhiteNoise(Kernel):
-    """``scale²`` at one point, zero between any two: a nugget."""
+    """``scale²`` at one point, zero between any two: a nugget.
 
-    scale: Kept
+    Args:
+        scale: a standard deviation.
+    """
 
-    def __init__(self, scale: Slot = 1.0):
+    scale: float | Prior
+
+    def __init__(self, scale: Parameter = 1.0):
         self.scale = positive_slot(scale, "WhiteNoise: scale")
 
-    def slots(self):
+    def slots(self) -> dict[str, Kept]:
         """The parameters by name, each a number or a prior."""
         return {"scale": self.scale}
 
@@ -269,3 +323,7 @@ class WhiteNoise(Kernel):
     def variance(self, parameters):
         """The covariance of a point with itself."""
         return parameters["scale"] ** 2
+
+    def state(self, order=ORDER):
+        """One number that is new at every time."""
+        return WhiteState()

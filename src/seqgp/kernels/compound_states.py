@@ -16,7 +16,7 @@ from jax.scipy.linalg import block_diag
 from jaxtyping import Array, Float
 
 from seqgp.base.priors import Prior
-from seqgp.kernels.base import within
+from seqgp.kernels.parameters import within
 
 ENOUGH = 1e-7  # of the variance, beyond which a known cycle needs no further harmonics
 BEYOND = 24  # terms after the last harmonic at which the ratios of Bessel functions are taken to be zero

@@ -13,6 +13,8 @@ from seqgp.base.priors import FromDistribution, Parameter, Prior, Slot, as_slot,
 from seqgp.base.validation import is_whole
 from seqgp.kernels.base import Kernel, Parameters, within
 
+__all__ = ["Coregionalised"]
+
 
 class Coregionalised(Kernel):
     """``B[i, j] · kernel(x, x')`` between output ``i`` at ``x`` and output ``j`` at ``x'``: two pollutants, say.
@@ -22,14 +24,16 @@ class Coregionalised(Kernel):
     with the same kernel. Leave the scale of :class:`seqgp.Separable` at 1: ``B`` has the variances.
 
     Args:
-        outputs: how many.
-        rank: the number of processes that they share.
-        kernel: of ``x``; ``None`` where the number of the output is the only column.
-        weights: the entries of ``W``, row by row (those of output 0 first), or one for all. By default they are
-            inferred, and such that no two of them are the same model: standard normal below the diagonal, half normal
-            on it, zero above.
-        own: the standard deviation of the process of each output's own, or one prior or number for each; by default
-            inferred, half normal.
+        outputs: how many, 2 or more; the first input is the number of the output.
+        rank: the number of processes that the outputs share.
+        kernel: of the other inputs; left out where the number of the output is the only input.
+        weights: the entries of ``W``, row by row (those of output 0 first), or one for all; inferred by default,
+            standard normal below the diagonal, half normal on it and zero above, so that no two ``W`` are the same
+            model.
+        own: the standard deviation of each output's own process, or one for all; inferred by default, half normal.
+
+    Example:
+        ``kernels.Coregionalised(outputs=2, rank=1, kernel=kernels.Matern32(prior))``
     """
 
     kernel: Kernel | None

@@ -11,6 +11,8 @@ from seqgp.base.errors import ModelError
 from seqgp.base.priors import Kept, Prior, Slot, as_slot
 from seqgp.kernels.separable import LatentKernel, Separable
 
+__all__ = ["Delayed"]
+
 
 class Delayed(LatentKernel):
     """``k((t − t') − s·(x − x'))``: a separable process ``g`` of which each place sees ``f(t, x) = g(t − s·x, x)``.

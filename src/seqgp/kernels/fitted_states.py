@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
 import jax
@@ -22,8 +22,11 @@ from jaxtyping import Array, Complex, Float
 from seqgp.base.errors import ModelError
 from seqgp.base.identity import describe, undescribed
 from seqgp.base.priors import Prior
-from seqgp.kernels.base import Kernel, Parameters
+from seqgp.kernels.parameters import Parameters
 from seqgp.kernels.rational import MAX_ORDER, SharedDrift, shared_drift
+
+if TYPE_CHECKING:
+    from seqgp.kernels.base import Kernel
 
 TOLERANCE = 3e-4  # of a correlation: the lowest order that reaches it is taken
 MAX_ERROR = 2e-2  # of a correlation, beyond which a kernel is refused

@@ -18,6 +18,8 @@ from seqgp.base.validation import is_number
 from seqgp.kernels.base import Kernel, Parameters, positive_slot, within
 from seqgp.kernels.spatial import DotProduct, as_space_kernel
 
+__all__ = ["Separable", "SeparableSum"]
+
 
 class LatentKernel(eqx.Module):
     """The covariance of the latent process in time and space: one separable term, or a sum of them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -13,15 +13,22 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from seqgp.base.errors import DataError, ModelError
-from seqgp.base.priors import Kept, Prior, Slot, as_entry, as_slot, check_positive
+from seqgp.base.priors import Kept, Parameter, Prior, Slot, as_entry, as_slot, check_positive
 from seqgp.kernels.base import Kernel, within
 from seqgp.kernels.stationary import Matern12, Stationary
 from seqgp.linalg.types import ArrayLike
 
+__all__ = ["Covariance", "DotProduct", "GreatCircle", "PerColumn", "Rotated"]
+
 
 class Covariance(Kernel):
-    """Any function of two points as a kernel in space: ``function(x, x', **parameters)``."""
+    """Any function of two points as a kernel in space: ``function(x, x', **parameters)``.
 
+    Example:
+        ``kernels.Covariance(lambda x, y, reach: jnp.exp(-jnp.sum((x - y) ** 2) / reach), reach=prior)``
+    """
+
+    in_files: ClassVar[bool] = False  # a function is code
     function: Callable[..., Any] = eqx.field(static=True)
     priors: dict[str, Kept]
 
@@ -50,13 +57,17 @@ class Covariance(Kernel):
 
 
 class PerColumn(Kernel):
-    """A product of one-dimensional kernels, one per dimension of space: ``PerColumn([Matern52(…), Matern32(…)])``."""
+    """A product of one-dimensional kernels, one per dimension of space.
+
+    Example:
+        ``kernels.PerColumn([kernels.Matern32(prior), kernels.Periodic(prior, period=24.0)])``
+    """
 
     identity: ClassVar[str] = "Product"
-
+    in_files: ClassVar[bool] = False  # but as a list, space = […]
     factors: tuple[Kernel, ...]
 
-    def __init__(self, factors):
+    def __init__(self, factors: Sequence[Kernel]):
         self.factors = tuple(factors)
         if not self.factors or not all(isinstance(one, Kernel) and one.stationary for one in self.factors):
             raise ModelError("PerColumn: expected a list of stationary kernels, one per dimension")
@@ -113,8 +124,8 @@ class DotProduct(Kernel):
     (:class:`seqgp.means.Linear` is a mean with covariates.)
 
     Args:
-        scale: the standard deviation of the slopes, one for all columns or one each.
-        centre: where the plane is zero, one number for all columns or one each.
+        scale: the standard deviation of the slopes, one for all inputs or one each.
+        centre: where the plane is zero, one number for all inputs or one each.
     """
 
     identity: ClassVar[str] = "LinearKernel"
@@ -122,7 +133,7 @@ class DotProduct(Kernel):
     scale: Kept
     centre: tuple[float | Prior, ...]
 
-    def __init__(self, scale: Slot = 1.0, centre: Any = 0.0):
+    def __init__(self, scale: Slot = 1.0, centre: float | Sequence[float] = 0.0):
         self.scale = as_slot(scale, "DotProduct: scale")
         check_positive(self.scale, "DotProduct: scale")
         place = as_slot(centre, "DotProduct: centre")
@@ -162,14 +173,17 @@ class Rotated(Kernel):
     """A kernel with two lengthscales, along axes that are turned by an angle: anisotropy in any direction.
 
     Args:
-        kernel: a stationary kernel of two columns, ``Matern32([along, across])``.
-        angle: from the first column towards the second, in radians, counter-clockwise; a number or a prior.
+        kernel: a stationary kernel with two lengthscales, along the angle and across.
+        angle: from the first input towards the second, in radians, counter-clockwise.
+
+    Example:
+        ``kernels.Rotated(kernels.Matern32([prior, prior]), angle=prior)``
     """
 
     kernel: Stationary
     angle: Kept
 
-    def __init__(self, kernel: Stationary, angle: Slot):
+    def __init__(self, kernel: Stationary, angle: Parameter):
         if not isinstance(kernel, Stationary):
             raise ModelError(f"Rotated: expected a stationary kernel such as Matern32, got {type(kernel).__name__}")
         if not isinstance(kernel.lengthscale, tuple) or len(kernel.lengthscale) != 2:
@@ -210,14 +224,16 @@ class Rotated(Kernel):
 class GreatCircle(Kernel):
     """A kernel of the distance on the globe, for longitude and latitude in degrees; lengthscales are in kilometres.
 
-    The distance is that of the great circle for :class:`seqgp.kernels.Matern12`. The
-    smoother kernels are not positive definite
-    in it (Gneiting 2013), and take the straight line through the globe, which is shorter by the share
+    The distance is that of the great circle for :class:`seqgp.kernels.Matern12`. The smoother kernels are not positive
+    definite in it (Gneiting 2013), and take the straight line through the globe, which is shorter by the share
     ``r² / (24 radius²)``: one in a thousand at 1000 km.
 
     Args:
         kernel: a stationary kernel with one lengthscale.
-        radius: of the sphere; the default is the Earth's in kilometres.
+        radius: of the sphere, in the units of lengthscales (the Earth's in kilometres).
+
+    Example:
+        ``kernels.GreatCircle(kernels.Matern32(prior))``
     """
 
     kernel: Stationary

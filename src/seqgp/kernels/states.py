@@ -18,12 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.linalg import solve_continuous_lyapunov
 
-from seqgp.base.errors import ModelError
-from seqgp.kernels.base import Constant, Kernel, Parameters, Product, Sum, WhiteNoise
-from seqgp.kernels.compound_states import ConstantState, SumState, TimesState, WhiteState, periodic_state
-from seqgp.kernels.fitted_states import kernel_state
-from seqgp.kernels.rational import MAX_ORDER, RationalState, rational_state
-from seqgp.kernels.stationary import Matern12, Matern32, Matern52, Periodic, RationalQuadratic, SquaredExponential
+from seqgp.kernels.parameters import Parameters
 from seqgp.linalg.types import ArrayLike
 
 ORDER = 6  # of states that approximate a kernel
@@ -53,30 +48,6 @@ class TimeState(Protocol):
     def transition(self, parameters: Parameters, dt: Float[ArrayLike, ""]) -> Float[Array, "p p"]:
         """``A(dt)``: the identity at 0."""
         ...
-
-
-@functools.singledispatch
-def state_of(kernel: Kernel, order: int = ORDER) -> TimeState:
-    """The kernel as a state; a kernel of one's own joins by ``state_of.register(type)(function)``.
-
-    Args:
-        kernel: a kernel of time.
-        order: of the state, where it approximates the kernel; of a cycle, its harmonics.
-    """
-    if kernel.stationary:
-        return _fitted(kernel, order)
-    raise ModelError(
-        f"{type(kernel).__name__} in time is not known as a state (stationary kernels are, and sums and products of "
-        "them): write it as seqgp.kernels.StationaryCovariance(function of the distance, …), or use "
-        "seqgp.SequentialSampler"
-    )
-
-
-def _fitted(kernel: Kernel, order: int) -> TimeState:
-    """The lowest order that is accurate, or from the one that was asked for on where that is above the default."""
-    if order > MAX_ORDER:
-        raise ModelError(f"order = {order}: a state that approximates a kernel has an order from 1 to {MAX_ORDER}")
-    return kernel_state(kernel, order if order > ORDER else 1)
 
 
 class MaternState(eqx.Module):
@@ -123,64 +94,3 @@ def _matern_stationary(order: int) -> np.ndarray:
     noise[-1, -1] = 1.0
     covariance = solve_continuous_lyapunov(drift, -noise)
     return covariance / covariance[0, 0]
-
-
-@state_of.register(Matern12)
-def _(kernel, order: int = ORDER) -> TimeState:
-    return MaternState(1)
-
-
-@state_of.register(Matern32)
-def _(kernel, order: int = ORDER) -> TimeState:
-    return MaternState(2)
-
-
-@state_of.register(Matern52)
-def _(kernel, order: int = ORDER) -> TimeState:
-    return MaternState(3)
-
-
-@state_of.register(SquaredExponential)
-def _(kernel, order: int = ORDER) -> TimeState:
-    return _rational("SquaredExponential", None, order)
-
-
-@state_of.register(RationalQuadratic)
-def _(kernel, order: int = ORDER) -> TimeState:
-    if not isinstance(kernel.alpha, float):
-        return _fitted(kernel, order)
-    return _rational("RationalQuadratic", kernel.alpha, order)
-
-
-@state_of.register(Periodic)
-def _(kernel, order: int = ORDER) -> TimeState:
-    return periodic_state(kernel.lengthscale, order)
-
-
-@state_of.register(Constant)
-def _(kernel, order: int = ORDER) -> TimeState:
-    return ConstantState()
-
-
-@state_of.register(WhiteNoise)
-def _(kernel, order: int = ORDER) -> TimeState:
-    return WhiteState()
-
-
-@state_of.register(Sum)
-def _(kernel, order: int = ORDER) -> TimeState:
-    return SumState(tuple(state_of(part, order) for part in kernel.parts))
-
-
-@state_of.register(Product)
-def _(kernel, order: int = ORDER) -> TimeState:
-    return TimesState(tuple(state_of(part, order) for part in kernel.parts))
-
-
-@functools.cache
-def _rational(kernel: str, alpha: float | None, order: int) -> RationalState:
-    if kernel == "SquaredExponential":
-        return rational_state(lambda u: np.exp(-0.5 * u**2), order, reach=6.0)
-    assert alpha is not None
-    reach = min(math.sqrt(2 * alpha * (1e-4 ** (-1 / alpha) - 1)), 60.0)
-    return rational_state(lambda u: (1 + 0.5 * u**2 / alpha) ** -alpha, order, reach=max(reach, 6.0))

@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import abc
 import functools
+import math
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from seqgp.base.errors import ModelError
-from seqgp.base.priors import Kept, Slot, as_slot, check_positive
-from seqgp.kernels.base import Kernel, Parameters, positive_slot
+from seqgp.base.priors import Kept, Parameter, Prior, Slot, as_slot, check_positive
+from seqgp.kernels.base import Kernel, positive_slot
+from seqgp.kernels.compound_states import periodic_state
+from seqgp.kernels.parameters import Parameters
+from seqgp.kernels.rational import RationalState, rational_state
+from seqgp.kernels.states import ORDER, MaternState
+
+__all__ = [
+    "Matern12", "Matern32", "Matern52", "Periodic", "RationalQuadratic", "SquaredExponential", "StationaryCovariance",
+]  # fmt: skip
 
 
 class Stationary(Kernel):
-    """A function of the distance scaled by one lengthscale, or one per dimension."""
+    """A function of the distance scaled by one lengthscale, or one per dimension.
+
+    Args:
+        lengthscale: in units of the input; in space one, or one for each input.
+    """
 
     lengthscale: Slot  # kept as numbers and priors
 
@@ -86,6 +100,15 @@ class SquaredExponential(Stationary):
 
         return SquaredExponential(1.0), choose
 
+    def state(self, order=ORDER):
+        """A sum of decaying oscillations, near the best of its order."""
+        return _gaussian_state(order)
+
+
+@functools.cache
+def _gaussian_state(order: int) -> RationalState:
+    return rational_state(lambda u: np.exp(-0.5 * u**2), order, reach=6.0)
+
 
 class Matern12(Stationary):
     """``exp(−r)``: continuous, nowhere differentiable; Markov in one dimension."""
@@ -93,6 +116,10 @@ class Matern12(Stationary):
     def profile(self, squared, parameters):
         """The correlation as a function of the squared scaled distance."""
         return jnp.exp(-_distance(squared))
+
+    def state(self, order=ORDER):
+        """The process and its derivatives: exact."""
+        return MaternState(1)
 
 
 class Matern32(Stationary):
@@ -102,6 +129,10 @@ class Matern32(Stationary):
         """The correlation as a function of the squared scaled distance."""
         r = 3**0.5 * _distance(squared)
         return (1 + r) * jnp.exp(-r)
+
+    def state(self, order=ORDER):
+        """The process and its derivatives: exact."""
+        return MaternState(2)
 
 
 class Matern52(Stationary):
@@ -117,20 +148,28 @@ class Matern52(Stationary):
         r = 5**0.5 * _distance(squared)
         return (1 + r + r**2 / 3) * jnp.exp(-r)
 
+    def state(self, order=ORDER):
+        """The process and its derivatives: exact."""
+        return MaternState(3)
+
 
 class RationalQuadratic(Stationary):
-    """``(1 + r²/(2 alpha))^(−alpha)``: a mixture of squared exponentials of many lengthscales."""
+    """``(1 + r²/(2 alpha))^(−alpha)``: a mixture of squared exponentials of many lengthscales.
 
-    alpha: Slot = 1.0
+    Args:
+        lengthscale: in units of the input; in space one, or one for each input.
+        alpha: small for many lengthscales.
+    """
 
-    def __init__(self, lengthscale: Slot = 1.0, alpha: Slot = 1.0):
+    alpha: float | Prior
+
+    def __init__(self, lengthscale: Slot = 1.0, alpha: Parameter = 1.0):
         super().__init__(lengthscale)
-        self.alpha = as_slot(alpha, "RationalQuadratic: alpha")
-        check_positive(self.alpha, "RationalQuadratic: alpha")
+        self.alpha = positive_slot(alpha, "RationalQuadratic: alpha")
 
     def slots(self) -> dict[str, Kept]:
         """The parameters by name, each a number or a prior."""
-        return {**super().slots(), "alpha": cast(Kept, self.alpha)}
+        return {**super().slots(), "alpha": self.alpha}
 
     @property
     def smooth(self) -> bool:
@@ -142,6 +181,16 @@ class RationalQuadratic(Stationary):
         alpha = parameters["alpha"]
         return jnp.exp(-alpha * jnp.log1p(0.5 * squared / alpha))
 
+    def state(self, order=ORDER):
+        """A sum of decaying oscillations; fitted over the prior of ``alpha`` where that is inferred."""
+        return _student_state(self.alpha, order) if isinstance(self.alpha, float) else super().state(order)
+
+
+@functools.cache
+def _student_state(alpha: float, order: int) -> RationalState:
+    reach = min(math.sqrt(2 * alpha * (1e-4 ** (-1 / alpha) - 1)), 60.0)
+    return rational_state(lambda u: (1 + 0.5 * u**2 / alpha) ** -alpha, order, reach=max(reach, 6.0))
+
 
 class Periodic(Kernel):
     """``exp(−2 sin²(π r / period) / lengthscale²)``: a cycle that repeats exactly (MacKay 1998).
@@ -151,17 +200,18 @@ class Periodic(Kernel):
 
     Args:
         lengthscale: how fast the shape changes within a cycle.
-        period: the length of a cycle, in the units of the input.
+        period: the length of a cycle, in units of the input.
     """
 
-    lengthscale: Kept
-    period: Kept
+    needed_in_files: ClassVar[tuple[str, ...]] = ("period",)
+    lengthscale: float | Prior
+    period: float | Prior
 
-    def __init__(self, lengthscale: Slot = 1.0, period: Slot = 1.0):
+    def __init__(self, lengthscale: Parameter = 1.0, period: Parameter = 1.0):
         self.lengthscale = positive_slot(lengthscale, "Periodic: lengthscale")
         self.period = positive_slot(period, "Periodic: period")
 
-    def slots(self):
+    def slots(self) -> dict[str, Kept]:
         """The parameters by name, each a number or a prior."""
         return {"lengthscale": self.lengthscale, "period": self.period}
 
@@ -189,8 +239,12 @@ class Periodic(Kernel):
         if dimension != 1:
             raise ModelError(
                 f"Periodic takes one dimension, but x has {dimension} columns: in space use "
-                "seqgp.kernels.Product([…]) with one kernel per column"
+                "seqgp.kernels.PerColumn([…]) with one kernel per column"
             )
+
+    def state(self, order=ORDER):
+        """A rotation for each harmonic, of which there are at most ``order``."""
+        return periodic_state(self.lengthscale, order)
 
 
 class StationaryCovariance(Kernel):
@@ -202,8 +256,12 @@ class StationaryCovariance(Kernel):
     Args:
         function: from an array of distances ``r ≥ 0`` to covariances of the same shape, in operations of ``jax.numpy``.
         **priors: its parameters by name, numbers or priors.
+
+    Example:
+        ``kernels.StationaryCovariance(lambda r, reach: jnp.exp(-r / reach), reach=prior)``
     """
 
+    in_files: ClassVar[bool] = False  # a function is code
     function: Callable[..., Any] = eqx.field(static=True)
     priors: dict[str, Kept]
 
@@ -235,7 +293,7 @@ class StationaryCovariance(Kernel):
                 "must return one covariance for each distance"
             )
 
-    def slots(self):
+    def slots(self) -> dict[str, Kept]:
         """The parameters by name, each a number or a prior; sorted, as JAX sorts a dictionary."""
         return dict(sorted(self.priors.items()))
 

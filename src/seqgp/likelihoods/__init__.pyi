@@ -2,7 +2,7 @@
 
 from seqgp.base.catalogue import Catalogue
 
-from .base import Likelihood as Likelihood
+from .base import *  # noqa: F403
 from .continuous import *  # noqa: F403
 from .cox import *  # noqa: F403
 from .discrete import *  # noqa: F403

@@ -45,6 +45,9 @@ class Censored(Likelihood):
     Args:
         noise: a standard deviation.
         limit: the detection limit, a number or the name of an entry of the context.
+
+    Example:
+        ``likelihoods.Censored(noise=prior, limit=0.1)``
     """
 
     in_units_of_data = True

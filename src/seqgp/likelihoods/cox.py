@@ -36,6 +36,9 @@ class LogGaussianCox(Poisson):
     Args:
         domain: the box whose cells the inputs are the centres of, ``[[low, high], …]``; empty for events in time alone.
         bins: cells along each side, one number for all or one each.
+
+    Example:
+        ``likelihoods.LogGaussianCox(domain=[(0.0, 1.0), (0.0, 1.0)], bins=16)``
     """
 
     domain: tuple[tuple[float, float], ...] = eqx.field(static=True)

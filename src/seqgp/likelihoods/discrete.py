@@ -41,6 +41,9 @@ class Poisson(Likelihood):
 
     Args:
         exposure: what the rate is multiplied by, a number or the name of an entry of the context.
+
+    Example:
+        ``likelihoods.Poisson(exposure="area")``
     """
 
     bell_shaped = True
@@ -80,6 +83,9 @@ class Bernoulli(Likelihood):
 
     Args:
         link: log odds, or the normal distribution function.
+
+    Example:
+        ``likelihoods.Bernoulli(link="probit")``
     """
 
     bell_shaped = True
@@ -107,6 +113,9 @@ class Binomial(Likelihood):
 
     Args:
         trials: a number, or the name of an entry of the context.
+
+    Example:
+        ``likelihoods.Binomial(trials="trials")``
     """
 
     bell_shaped = True
@@ -175,6 +184,9 @@ class Ordinal(Likelihood):
 
     Args:
         cutpoints: increasing numbers, or priors that do not overlap.
+
+    Example:
+        ``likelihoods.Ordinal(cutpoints=[-1.0, prior, 1.0])``
     """
 
     bell_shaped = True

@@ -136,6 +136,9 @@ class Gaussian(Likelihood):
             ``√(noise² + error²)``.
         trend: of the log of the noise, per unit of time: the noise is ``noise · exp(trend · (t − since))``.
         since: the time at which the noise is ``noise``.
+
+    Example:
+        ``likelihoods.Gaussian(noise=prior, errors="se")``
     """
 
     in_units_of_data = True

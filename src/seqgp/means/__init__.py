@@ -1,8 +1,13 @@
 """Mean functions of the latent process: seqgp.means.Linear(features=…).
 
-The public names are declared in ``__init__.pyi``; each is imported when it is first used.
+The public names are those in ``__all__`` of the modules; they are imported when one of them is first used.
 """
 
-import lazy_loader
+from seqgp.base.catalogue import Catalogue
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+catalogue = Catalogue(__name__, "base", "features")
+__getattr__ = catalogue.find
+
+
+def __dir__() -> list[str]:
+    return catalogue.names()

@@ -1,6 +1,8 @@
 """The public mean functions."""
 
-from .base import Linear as Linear
-from .features import Feature as Feature
-from .features import Modulated as Modulated
-from .features import harmonics as harmonics
+from seqgp.base.catalogue import Catalogue
+
+from .base import *  # noqa: F403
+from .features import *  # noqa: F403
+
+catalogue: Catalogue

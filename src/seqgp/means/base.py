@@ -24,6 +24,8 @@ from seqgp.base.snapshot import Snapshot
 from seqgp.linalg.types import ArrayLike
 from seqgp.means.features import Feature, FromContext
 
+__all__ = ["Linear"]
+
 
 class Mean(eqx.Module):
     """A mean that is linear in its coefficients."""
@@ -114,10 +116,10 @@ class ConstantMean(Mean):
 
     mean: Kept
 
-    def slots(self):  # noqa: D102
+    def slots(self):
         return {"mean": self.mean}
 
-    def design(self, t, x, context):  # noqa: D102
+    def design(self, t, x, context):
         return np.ones((len(x), 1))
 
 

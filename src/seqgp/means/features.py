@@ -15,7 +15,7 @@ from seqgp.base.modulated import Modulated
 from seqgp.base.snapshot import as_floats
 from seqgp.base.validation import is_number, is_whole
 
-__all__ = ["Feature", "FromContext", "Modulated", "harmonics"]
+__all__ = ["Feature", "Modulated", "harmonics"]
 
 
 class Feature(eqx.Module):

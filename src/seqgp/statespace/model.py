@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from seqgp.base.priors import FromDistribution, Prior
 from seqgp.kernels.base import Parameters, within
-from seqgp.kernels.states import ORDER, TimeState, state_of
+from seqgp.kernels.states import ORDER, TimeState
 from seqgp.linalg.types import ArrayLike
 from seqgp.model import Model
 
@@ -39,7 +39,7 @@ class StateSpaceModel(eqx.Module):
 
     def __init__(self, model: Model, order: int = ORDER):
         self.model = model
-        self.states = tuple(state_of(term.time, order) for _, term in model.kernel.terms())
+        self.states = tuple(term.time.state(order) for _, term in model.kernel.terms())
         self.in_state = tuple(i for i, (name, prior) in enumerate(model.entries()) if _linear(name, prior))
         self.in_particles = tuple(i for i in range(len(model.names)) if i not in self.in_state)
 
