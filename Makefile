@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: fuzz torture help env demo paper paper-quick test check lint unit browser kill calibrate models accuracy bench wheel adapters release-check docs clean
+.PHONY: fuzz torture help env demo paper paper-quick test check lint unit browser kill calibrate models accuracy bench peers wheel adapters release-check docs clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -75,6 +75,11 @@ accuracy: $(VENV)/ready  ## each carry against the exact posterior, over simulat
 
 bench: $(VENV)/ready  ## ratios against peers and against the floor, about 35 minutes
 	$(BIN)/python -m benchmarks
+
+peers: $(VENV)/ready  ## one stream in seqgp and in other libraries, in an environment of their own: docs/peers.md
+	$(PYTHON) -m venv build/peers
+	build/peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/stream_peers/requirements.txt
+	$(BIN)/python -m benchmarks.stream_peers
 
 wheel: $(VENV)/ready  ## build the wheel, install it with pip into an empty environment, and run a demo there
 	rm -rf dist build/wheel
