@@ -119,3 +119,34 @@ def test_an_autocallable_with_one_date_is_a_digital_a_put_and_a_bond():
     lost = (1 - above(80.0)) - norm.cdf(np.log(80.0 / 100.0) / root - root / 2)
     expected = 1 + 0.05 * above(100.0) - lost
     assert abs(note.mean - expected) < 4 * note.standard_error
+
+
+def test_a_dividend_lowers_the_forward_on_its_day_and_keeps_those_of_the_quotes():
+    curve, D = CURVE.with_dividends([(0.3, 4.0), (0.8, 1.0)]), CURVE.discount
+    np.testing.assert_allclose(curve.forward(CURVE.maturities), CURVE.forwards, rtol=1e-13)
+    before, after = curve.forward([0.3 - 1e-9, 0.3])
+    assert before - after == pytest.approx(4.0, abs=1e-5)
+    # With its dividend reinvested, the underlying grows at a steady rate up to the first expiration.
+    grown = np.log(curve.forward([0.1, 0.2, 0.4, 0.5]) + 4.0 * D(0.3) / D([0.1, 0.2, 0.4, 0.5]) * [0, 0, 1, 1])
+    np.testing.assert_allclose(np.diff(grown), (grown[3] - grown[0]) / 4 * np.array([1, 2, 1]))
+
+
+def test_payoffs_that_end_after_a_dividend_know_its_day():
+    """A vanilla at an expiration does not change; a mean over the path knows when it falls."""
+    surface = flat([0.2] * 10)
+    settings = {"maturity": 0.5, "paths": 400, "steps": 10}
+    plain = price_payoff(KEY, surface, vanilla(100), **settings)
+    again = price_payoff(KEY, surface, vanilla(100), **settings, dividends=[(0.3, 4.0)])
+    assert again.mean == pytest.approx(plain.mean, rel=1e-9)
+    early, late = (price_payoff(KEY, surface, asian(100), **settings, dividends=[(t, 4.0)]).mean for t in (0.05, 0.45))
+    assert early < late  # both end at the same forward, so the path before a late dividend is higher
+    flat_paths = flat([1e-6] * 2)
+    mean = price_payoff(KEY, flat_paths, asian(0.0), **settings, dividends=[(0.3, 4.0)]).mean
+    expected = CURVE.with_dividends([(0.3, 4.0)]).forward(np.linspace(0.05, 0.5, 10)).mean() * CURVE.discount(0.5)[0]
+    assert mean == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("dividend", [(0.0, 1.0), (0.5, -1.0), (0.5, np.nan), (0.75, 1000.0)])
+def test_dividends_that_make_no_sense_are_named(dividend):
+    with pytest.raises(ValueError, match="dividends"):
+        price_payoff(KEY, flat([0.2]), vanilla(100), 0.75, dividends=[dividend])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
 import equinox as eqx
@@ -50,6 +50,7 @@ def price_payoff(
     steps: int | None = None,
     draws: int | None = None,
     control: bool = False,
+    dividends: Iterable[tuple[float, float]] = (),
 ) -> MonteCarloPrice:
     """The discounted mean of a payoff under the draws of a surface.
 
@@ -64,10 +65,12 @@ def price_payoff(
         draws: how many of the surface's draws to use, evenly spread; all by default.
         control: use the underlying, whose mean is the forward, as a control variate; for payoffs that are nearly linear
             in it and a few hundred paths or more, since its weight is estimated from them.
+        dividends: times in years and cash amounts. The forwards of the quotes hold them already, in the mean over time;
+            given here, paths fall by them on their days, in proportion to the underlying.
     """
     steps = steps or max(16, int(np.ceil(STEPS_A_YEAR * maturity)))
     times = np.linspace(0.0, maturity, steps + 1)
-    curve = surface.curve
+    curve = surface.curve.with_dividends(dividends)
     chosen = np.linspace(0, len(surface.values) - 1, draws or len(surface.values)).astype(int)
     keys = jax.random.split(key, len(chosen))
     pairs = max(2, paths // 2)
