@@ -100,6 +100,8 @@ def test_slots_take_numbers_priors_and_lists():
         (lambda: as_slot("wide", "noise"), "noise: expected a number, a prior or .* got str"),
         (lambda: as_slot([], "noise"), "noise: an empty list"),
         (lambda: as_slot(np.nan, "noise"), "noise = nan is not finite"),
+        (lambda: as_slot(10**400, "noise"), "noise = inf is not finite"),
+        (lambda: seqgp.ScaledSigmoid(0, 10**400), "high = 10+ is not finite"),
         (lambda: seqgp.ScaledSigmoid(0, 1).through(3), "through: expected a function, got 3"),
     ],
 )

@@ -71,6 +71,8 @@ def poisoned(value):
         ((np.nan, X, Y), "t = nan is not one finite number"),
         (([0.0, 1.0], X, Y), "is not one finite number"),
         ((0.0, X, ["a", "b", "c"]), "y is not an array of numbers"),
+        ((10**400, X, Y), r"t is not an array of numbers \(int too large"),
+        ((0.0, X, [10**400, 0, 0]), r"y is not an array of numbers \(int too large"),
         ((0.0, X, Y + 1j), "y is not an array of numbers, but of complex ones"),
         ((np.datetime64("2026-01-01"), X, Y), r"t is not an array of numbers, but of dates; give numbers .*origin"),
         ((np.timedelta64(3, "h"), X, Y), "t is not an array of numbers, but of durations; divide by"),

@@ -60,6 +60,9 @@ def written(tmp_path, data, model):
     return path
 
 
+HUGE = "9" * 400  # a whole number beyond double precision
+
+
 @pytest.mark.parametrize("name", WRITTEN)
 def test_a_model_as_toml_is_the_model(tmp_path, name):
     data, text, model = WRITTEN[name]
@@ -74,6 +77,19 @@ def test_a_model_as_toml_is_the_model(tmp_path, name):
         ("draws = 20", 'draws = 20\nnodes = ["4", 4]', "sampler.nodes.0: expected a number"),
         ("[model]\n", "[model]\njitter = [true]\n", "model.jitter.*expected a number"),
         ('value = "y"', 'value = "x1"', "column 'x1' is value and inputs"),
+        ("draws = 20", f"draws = 20\npaths = {HUGE}", r"sampler.paths: Input should be less than or equal to 10000"),
+        ("seed = 3", f"seed = {'9' * 5000}", "not valid TOML: Exceeds the limit"),
+        ("scale = { low = 0, high = 2 }", f"scale = {HUGE}", "model.scale: expected a number"),
+        (
+            "mean = { low = -1, high = 1 }",
+            f"mean = {{ low = 0, high = {HUGE} }}",
+            "model.mean.*high: expected a number",
+        ),
+        (
+            'value = "y"',
+            f'value = "y"\ntransform = {{ boxcox = {HUGE} }}',
+            "data.transform: boxcox = 9.* is not a finite",
+        ),
     ],
 )
 def test_what_is_written_in_another_way_is_a_slip(tmp_path, old, new, message):

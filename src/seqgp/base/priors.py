@@ -7,6 +7,7 @@ of a Gaussian, all parameters together are one Gaussian vector ``z``, and slices
 from __future__ import annotations
 
 import abc
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,7 @@ class ScaledSigmoid(Prior):
             value = getattr(self, name)
             if not is_number(value):
                 raise ModelError(f"ScaledSigmoid: {name} = {value!r} is not a number")
-            if not np.isfinite(value):
+            if not abs(value) <= sys.float_info.max:
                 raise ModelError(f"ScaledSigmoid: {name} = {value} is not finite")
         if not self.low < self.high:
             raise ModelError(f"ScaledSigmoid: low = {self.low} is not below high = {self.high}")
@@ -273,7 +274,10 @@ def as_entry(value: Any, where: str) -> float | Prior:
     if isinstance(value, dist.Distribution):
         return FromDistribution(value)
     if is_number(value):
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:  # of a whole number
+            number = np.inf
         if not np.isfinite(number):
             raise ModelError(f"{where} = {number} is not finite")
         return number

@@ -75,7 +75,7 @@ def as_floats(value: Any, what: str) -> np.ndarray:
         raise DataError(f"{what} is not an array of numbers, but {UNREAL[kind]}")
     try:
         return _copied(value, np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{what} is not an array of numbers ({error})") from error
 
 

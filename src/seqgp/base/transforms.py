@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -110,7 +111,7 @@ def transform_from(words: Any) -> Transform:
             "an exponent with a prior is not inferred: a filter reads transformed data, and cannot read them again for "
             "each exponent; give a number, fit a few of them, and compare their log scores"
         )
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
         raise ValueError(f"{kind} = {value!r} is not a finite number")
     allowed: dict[str, tuple[Callable[[float], bool], str]] = {
         "log_offset": (lambda offset: offset > 0, 'is not positive; for an offset of zero use "log"'),

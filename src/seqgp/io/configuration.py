@@ -268,7 +268,7 @@ def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
         raise ConfigurationError(str(error)) from error
     try:
         return text, tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # of TOML, or a number of thousands of digits
         raise ConfigurationError(f"{path}: not valid TOML: {_short(one_line(error))}") from error
 
 
@@ -288,7 +288,7 @@ def validated(path: Path, text: str, content: dict[str, Any], what: type[Section
 def _describe(path: Path, text: str, error: ValidationError) -> str:
     """The first mistake, in one line."""
     first = error.errors(include_url=False)[0]
-    keys = [key for key in first["loc"] if not str(key).startswith("$")]  # the rest are the tags of unions
+    keys = [key for key in first["loc"] if not re.match(r"\$|[a-z-]+\[.*\]$", str(key))]  # without the tags of unions
     names = [str(key) for key in keys]
     line = _line_of(text, [key for key in keys if isinstance(key, str)])
     message = first["msg"].removeprefix("Value error, ").replace("Extra inputs are not permitted", "no such key")

@@ -26,7 +26,13 @@ class Strict(BaseModel):
 
 def _as_number(value: Any) -> int | float:
     """A whole number stays one: it is described as it was given."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError("expected a number")
+    try:
+        finite = math.isfinite(value)
+    except OverflowError:  # a whole number beyond double precision
+        finite = False
+    if not finite:
         raise ValueError("expected a number")
     return value
 

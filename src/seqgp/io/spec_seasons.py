@@ -15,7 +15,7 @@ class HarmonicsSpec(Strict):
     """``{ period = 365.25, order = 2 }``: cosines and sines of time."""
 
     period: Number
-    order: Whole = Field(1, ge=1)
+    order: Whole = Field(1, ge=1, le=1000)
     name: str = "season"
 
     def build(self) -> Feature:
