@@ -1,5 +1,7 @@
 """Tables that would be read as something else than they say: each is refused, by row."""
 
+import io
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -8,6 +10,7 @@ import pytest
 
 import seqgp
 from seqgp.base.errors import ModelError
+from seqgp.io import frames
 from seqgp.io.errors import TableError
 from seqgp.io.tables import Columns, snapshots_from
 
@@ -67,6 +70,48 @@ def test_a_parquet_file_with_two_equal_columns(tmp_path):
     pd.DataFrame({"t": [0], "x": [2**53 + 1], "y": [1.0]}).to_parquet(tmp_path / "b.parquet")
     with pytest.raises(TableError, match=r"row 2, column 'x': 9007199254740993 is beyond 2\^53"):
         snapshots_from(tmp_path / "b.parquet", COLUMNS)
+
+
+@pytest.mark.parametrize("change", ["longer", "shorter"])
+def test_a_file_that_changes_while_it_is_read_is_named(tmp_path, monkeypatch, change):
+    path = tmp_path / "a.csv"
+    path.write_text("t,x,y\n0,0,1\n1,0,2\n")
+    honest = frames._open_given
+
+    def opened(path):
+        file = honest(path)
+        path.write_text("t,x,y\n0,0,1\n" + ("1,0,2\n2,0,3\n" if change == "longer" else ""))
+        return file
+
+    monkeypatch.setattr(frames, "_open_given", opened)
+    frames.read_bytes(path)  # written before it is read, and whole
+    read = io.BufferedReader.read
+
+    class Late(io.BufferedReader):
+        def read(self, *size):
+            content = read(self, *size)
+            with path.open("a") as more:
+                more.write("9,0,9\n")
+            return content
+
+    monkeypatch.setattr(frames, "_open_given", lambda path: Late(io.FileIO(path)))
+    with pytest.raises(TableError, match=r"a\.csv: changed while it was read; try again when it is written whole"):
+        snapshots_from(path, COLUMNS)
+
+
+def test_a_table_that_is_shorter_when_its_lines_are_counted(tmp_path, monkeypatch):
+    path = tmp_path / "a.csv"
+    path.write_text("t,x,y\n0,0,1\n1,0,2\n")
+    honest = frames.read_table
+
+    def then_cut(path):
+        found = honest(path)
+        path.write_text("t,x,y\n0,0,1\n")
+        return found
+
+    monkeypatch.setattr(frames, "read_table", then_cut)
+    with pytest.raises(TableError, match="changed while it was read"):
+        frames.read_numbered(path)
 
 
 def test_priors_and_jitter_beyond_double_precision():

@@ -118,7 +118,8 @@ class _Table:
             self.train = train.without_arbitrage()
             return {date: _Day(self.train.day(date), test and test.day(date)) for date in self.train.dates}
         except (ValueError, KeyError) as error:
-            raise Mistake(f"{path}: {error.args[0] if error.args else error}") from error
+            text = str(error.args[0] if error.args else error)
+            raise Mistake(text if text.startswith(f"{path}: ") else f"{path}: {text}") from error
 
     def changed(self) -> bool:
         """Whether the file is another than when it was read."""

@@ -6,6 +6,7 @@ import csv
 import difflib
 import io
 import itertools
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -73,7 +74,16 @@ def _remedy(content: bytes) -> str:
 def read_bytes(path: Path) -> bytes:
     """All of a file that a user gave: a regular one, or a link to one, of a size that can be read."""
     with _open_given(path) as file:
-        return file.read(LARGEST)
+        before = os.fstat(file.fileno())
+        content = file.read(LARGEST)
+        after = os.fstat(file.fileno())
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or len(content) != after.st_size:
+        raise _changed(path)
+    return content
+
+
+def _changed(path: Path) -> TableError:
+    return TableError(f"{path}: changed while it was read; try again when it is written whole")
 
 
 def _open_given(path: Path) -> IO[bytes]:
@@ -99,7 +109,10 @@ def read_numbered(path: Path) -> pd.DataFrame:
     frame, lines = read_table(path), itertools.count(2)
     if _kind(path) == "csv":
         lines = [line for line, _ in _records(read_bytes(path).decode("utf-8-sig"))][1:]
-    return frame.set_axis(pd.Index([line for line, _ in zip(lines, frame.index)], name="line"))
+    index = pd.Index([line for line, _ in zip(lines, frame.index)], name="line")
+    if len(index) < len(frame):  # read twice, and shorter the second time
+        raise _changed(path)
+    return frame.set_axis(index)
 
 
 def row_in_file(path: Path, index: int) -> int:

@@ -124,6 +124,7 @@ def test_stale_quotes_are_found():
         (lambda t: t.drop(columns=["bid"]), r"bid and ask \(or price\)"),
         (lambda t: t.assign(expiration=t["expiration"].where(t.index != 7, "soon")), "'soon' is not a date: row 7$"),
         (lambda t: t.assign(ask=t["ask"].where(t.index != 9, -1.0)), "ask: negative: row 9$"),
+        (lambda t: t.assign(bid=1e300, ask=1.1e300), r"bid: above 1e\+100: rows 0, 1, 2"),
         (lambda t: t.assign(ask=t["ask"].astype(object).where(t.index != 9, "x")), "ask: 'x' is not a number: row 9$"),
         (lambda t: t.assign(strike=t["strike"].where(t.index > 1, 0.0)), "strike: not positive: rows 0, 1$"),
         (

@@ -30,6 +30,7 @@ _STYLES = {"a": "A", "american": "A", "e": "E", "european": "E"}
 _UNDERLYING = ("underlying", "underlying_symbol", "ticker", "currency", "base_currency")  # one value a table
 _TYPES = {"c": "C", "call": "C", "calls": "C", "p": "P", "put": "P", "puts": "P"}
 _DAYS_A_YEAR = 365.0
+LARGEST = 1e100  # of a price, a strike or a time
 
 
 # A pandas DataFrame and Series: their own annotations are unions that a checker cannot narrow.
@@ -177,6 +178,8 @@ def _check_values(table: Table) -> None:
     for name in ("bid", "ask", "price", "strike", "forward", "discount", "maturity"):
         if name in table and np.isinf(table[name]).any():
             fail(f"{name}: infinite", table.index[np.isinf(table[name])], label)
+        if name in table and (table[name] > LARGEST).any():  # whose squares are infinite
+            fail(f"{name}: above {LARGEST:g}", table.index[table[name] > LARGEST], label)
     for name in ("bid", "ask", "price"):
         if name in table and (table[name] < 0).any():
             fail(f"{name}: negative", table.index[table[name] < 0], label)
