@@ -10,7 +10,9 @@ import seqgp
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
 ROWS = PAGE[: PAGE.index("has three independent choices")].splitlines()
-TABLES = "\n".join(row for row in ROWS if row.startswith("|"))
+TABLES = "\n".join(  # the code of a row is its first cell, or what follows the name of a kind
+    row.split("` | ")[0] + "`" if row.startswith("| `") else row for row in ROWS if row.startswith("|")
+)
 CALL = re.compile(r"`((?:mean=)?(?:(?:kernels|likelihoods|means)\.\w+\(|[A-Z]\w+\(|prior\b)[^`…]*)`")
 LINES = [line for line in CALL.findall(TABLES) if line != "prior" and "snapshots" not in line]
 
