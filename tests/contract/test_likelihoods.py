@@ -68,6 +68,7 @@ CASES = {
     "exposed": (likelihoods.Poisson("area"), {"area": EXPOSURE}, COUNTS, stats.poisson(np.exp(F) * EXPOSURE).logpmf),
     "NegativeBinomial": (likelihoods.NegativeBinomial(2.0, "area"), {"area": EXPOSURE}, COUNTS, negative_binomial),
     "LogNormal": (likelihoods.LogNormal(0.4), None, POSITIVE, stats.lognorm(0.4, scale=np.exp(F)).logpdf),
+    "Exponential": (likelihoods.Exponential(), None, POSITIVE, stats.expon(scale=np.exp(F)).logpdf),
     "Gamma": (likelihoods.Gamma(2.5), None, POSITIVE, stats.gamma(2.5, scale=np.exp(F) / 2.5).logpdf),
     "Beta": (likelihoods.Beta(8.0), None, SHARES, stats.beta(8 * expit(F), 8 * expit(-F)).logpdf),
     "Ordinal": (likelihoods.Ordinal([-1.0, 0.5]), None, [0.0, 2, 1, 1], ordered),

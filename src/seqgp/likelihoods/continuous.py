@@ -13,7 +13,7 @@ from seqgp.likelihoods.context import Amount, Needed, amount_of, check_amount_gi
 from seqgp.likelihoods.distributions import CensoredNormal
 from seqgp.likelihoods.families import check_positive_parameters, refuse_values
 
-__all__ = ["Beta", "Censored", "Gamma", "LogNormal", "StudentT"]
+__all__ = ["Beta", "Censored", "Exponential", "Gamma", "LogNormal", "StudentT"]
 
 
 def _student(f, context, noise, df):
@@ -80,6 +80,22 @@ class LogNormal(Likelihood):
 
     def check_data(self, y, context):  # noqa: D102
         refuse_values("LogNormal", y, y <= 0, "not positive")
+
+
+def _exponential(f, context):
+    return dist.Exponential(jnp.exp(-f))
+
+
+class Exponential(Likelihood):
+    """Waiting times without memory: ``y ≥ 0`` with mean ``exp(f)`` and density ``exp(−y / mean) / mean``."""
+
+    bell_shaped = True
+
+    def __init__(self):
+        super().__init__(_exponential, pointwise=True)
+
+    def check_data(self, y, context):  # noqa: D102
+        refuse_values("Exponential", y, y < 0, "negative")
 
 
 def _gamma(f, context, shape):
