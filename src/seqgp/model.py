@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from seqgp.base.errors import ModelError
 from seqgp.base.identity import describe
-from seqgp.base.priors import Kept, Parameter, Prior, known_numbers
+from seqgp.base.priors import Kept, Parameter, Parameters, Prior, known_numbers
 from seqgp.kernels.separable import LatentKernel
 from seqgp.likelihoods.base import Likelihood
 from seqgp.linalg.types import ArrayLike
@@ -140,10 +140,10 @@ class Model(eqx.Module):
             np.array([p.scale**2 for p in priors], dtype=float)
         )
 
-    def parameters(self, z: Float[ArrayLike, " d"]) -> dict[str, Any]:
+    def parameters(self, z: Float[ArrayLike, " d"]) -> Parameters:
         """All parameters in natural units, the known ones included, at one ``z``."""
         position = 0
-        values: dict[str, Any] = {}
+        values: Parameters = {}
 
         def take(entry):
             nonlocal position

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from types import ModuleType
 from typing import Any
 
 
@@ -40,5 +41,5 @@ class Catalogue:
             if isinstance(one, type) and issubclass(one, base) and one is not base
         }
 
-    def _imported(self) -> list[Any]:
+    def _imported(self) -> list[ModuleType]:
         return [importlib.import_module(f"{self.package}.{module}") for module in self.modules]

@@ -16,11 +16,13 @@ import inspect
 import re
 import sys
 import types
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
+import numpyro.distributions as dist
 
 from seqgp.base.priors import FromDistribution
 from seqgp.base.source import global_names, source_of
@@ -35,7 +37,7 @@ _PLAIN = (int, float, complex, str, bytes, bool, type(None), range, slice)
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}")
 
 
-def describe(part: Any, in_version: int = 3) -> str:
+def describe(part: object, in_version: int = 3) -> str:
     """A text that says what a part of a model is: classes, numbers, and for functions a hash of their source.
 
     Args:
@@ -45,7 +47,7 @@ def describe(part: Any, in_version: int = 3) -> str:
     return _Description(in_version >= 3).of(part)
 
 
-def undescribed(part: Any) -> list[str]:
+def undescribed(part: object) -> list[str]:
     """The types of objects inside a part that cannot be told from others of their type."""
     description = _Description(True)
     description.of(part)
@@ -63,11 +65,11 @@ class _Description:
     def __init__(self, contents: bool):
         self.contents = contents  # whether objects are known by what they hold
         self.unknown: list[str] = []
-        self._within: list[Any] = []
+        self._within: list[object] = []
         self._classes: list[type] = []
-        self._done: dict[int, tuple[Any, str]] = {}
+        self._done: dict[int, tuple[object, str]] = {}
 
-    def of(self, part: Any) -> str:
+    def of(self, part: object) -> str:
         """The text of anything."""
         if isinstance(part, np.generic):  # a NumPy number is the number
             part = part.item()
@@ -91,7 +93,7 @@ class _Description:
             return part.__name__
         return self._followed(part)
 
-    def _followed(self, part: Any) -> str:
+    def _followed(self, part: object) -> str:
         if any(part is outer for outer in self._within):
             return getattr(part, "__qualname__", f"{type(part).__name__} itself")
         if id(part) not in self._done:
@@ -108,10 +110,10 @@ class _Description:
             return self._function(part)
         return part.__qualname__ + self._code(part) if isinstance(part, type) else self._object(part)
 
-    def _key(self, key: Any) -> str:
+    def _key(self, key: object) -> str:
         return self.of(key) if self.contents and not isinstance(key, str) else str(key)
 
-    def _array(self, array: Any) -> str:
+    def _array(self, array: np.ndarray | jax.Array) -> str:
         if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
             array = jax.random.key_data(array)
         values = np.asarray(array)
@@ -121,7 +123,7 @@ class _Description:
             return repr(values.item())
         return f"array{values.shape}#{hashlib.sha256(values.tobytes()).hexdigest()[:12]}"
 
-    def _builtin(self, part: Any) -> str:
+    def _builtin(self, part: types.BuiltinFunctionType) -> str:
         held = getattr(part, "__self__", None)
         if not self.contents or held is None or isinstance(held, (types.ModuleType, type)):
             return part.__qualname__
@@ -152,7 +154,7 @@ class _Description:
         name = getattr(type(part), "identity", type(part).__name__)  # a class that was renamed keeps its first name
         return f"{name}{self._code(type(part))}({held})"
 
-    def _contents(self, part: Any) -> str:
+    def _contents(self, part: object) -> str:
         """An object by what it holds: as it would be pickled where its class says how, else all its attributes."""
         kind, name = type(part), type(part).__name__ + self._code(type(part))
         attributes = _attributes(part)
@@ -168,7 +170,7 @@ class _Description:
                     return self._by_text(part, name)
         return f"{name}({', '.join(f'{key}={self.of(value)}' for key, value in sorted(attributes.items()))})"
 
-    def _by_text(self, part: Any, name: str) -> str:
+    def _by_text(self, part: object, name: str) -> str:
         text = repr(part)
         if type(part).__repr__ is object.__repr__ or _ADDRESS.search(text):
             self.unknown.append(type(part).__qualname__)
@@ -218,7 +220,7 @@ class _Description:
         return [f"{name}={self.of(value)}" for name, value in there.items() if not _is_of_library(value)]
 
 
-def _is_of_library(value: Any) -> bool:
+def _is_of_library(value: object) -> bool:
     if isinstance(value, types.ModuleType):
         return True
     module = getattr(value, "__module__", None)
@@ -230,11 +232,11 @@ def _is_own(kind: type) -> bool:
     return str(kind.__module__).split(".")[0] not in LIBRARIES | {"builtins"}
 
 
-def _is_named(part: Any) -> bool:
+def _is_named(part: object) -> bool:
     return isinstance(getattr(part, "__name__", None), str)
 
 
-def _functions(value: Any) -> list[types.FunctionType]:
+def _functions(value: object) -> list[types.FunctionType]:
     """The functions behind a member of a class: a method, a property, a static or class method."""
     if isinstance(value, property):
         found = [value.fget, value.fset]
@@ -245,7 +247,7 @@ def _functions(value: Any) -> list[types.FunctionType]:
     return [one for one in found if isinstance(one, types.FunctionType)][:1]
 
 
-def _is_computed(part: Any, name: str) -> bool:
+def _is_computed(part: object, name: str) -> bool:
     """Whether an attribute is one that the class computes and keeps: a cached property."""
     kept = inspect.getattr_static(type(part), name, None)
     if isinstance(kept, (types.FunctionType, staticmethod, classmethod)):  # a method that the object has its own of
@@ -253,7 +255,7 @@ def _is_computed(part: Any, name: str) -> bool:
     return hasattr(type(kept), "__get__") and not hasattr(type(kept), "__set__")
 
 
-def _attributes(part: Any) -> dict[str, Any]:
+def _attributes(part: object) -> dict[str, object]:
     slots = [name for kind in type(part).__mro__ for name in _slots(kind)]
     found = {name: getattr(part, name) for name in slots if hasattr(part, name)}
     found |= getattr(part, "__dict__", {})
@@ -267,7 +269,7 @@ def _slots(kind: type) -> list[str]:
     return [name for name in private if name not in ("__dict__", "__weakref__") and not name.endswith("__weakref__")]
 
 
-def _pickled(part: Any) -> Any:
+def _pickled(part: object) -> object:
     """What makes an object again; a text stands for one that is known by its name."""
     found = part.__reduce_ex__(2)
     if isinstance(found, str):
@@ -279,7 +281,7 @@ def _pickled(part: Any) -> Any:
     return (named, arguments, *[list(one) if hasattr(one, "__next__") else one for one in rest])
 
 
-def _beside_parameters(part: Any, parameters: dict[str, Any]) -> list[str]:
+def _beside_parameters(part: dist.Distribution, parameters: Mapping[str, object]) -> list[str]:
     """What a distribution is made of besides numbers: one that it transforms or truncates, the parts of a mixture."""
     asked = set(inspect.signature(type(part).__init__).parameters) - {"self", "validate_args"}
     if asked <= set(parameters):
@@ -287,7 +289,7 @@ def _beside_parameters(part: Any, parameters: dict[str, Any]) -> list[str]:
     return sorted(set(type(part).gather_pytree_data_fields()) - set(parameters))
 
 
-def _content(cell: Any) -> Any:
+def _content(cell: types.CellType) -> object:
     try:
         return cell.cell_contents
     except ValueError:  # an empty cell

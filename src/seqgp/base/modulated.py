@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
 from jaxtyping import Array, Float
 
 from seqgp.base.errors import ModelError
-from seqgp.base.priors import Parameter, Prior, Slot, as_entry, as_slot
+from seqgp.base.priors import Kept, Parameter, Parameters, Prior, Slot, as_entry, as_slot
 
 
 class Season(NamedTuple):
@@ -28,12 +30,12 @@ class Season(NamedTuple):
         """Period and order, as of :func:`seqgp.means.harmonics`."""
         return self.period, self.order
 
-    def columns(self, t: Any) -> Float[Array, "*T 2*order"]:
+    def columns(self, t: Array | np.ndarray | float) -> Float[Array, "*T 2*order"]:
         """At times ``t``."""
         phase = 2 * jnp.pi * jnp.asarray(t)[..., None] / self.period * jnp.arange(1, self.order + 1)
         return jnp.stack([jnp.cos(phase), jnp.sin(phase)], axis=-1).reshape(*jnp.shape(t), 2 * self.order)
 
-    def amplitude(self, weights: Any, t: Any) -> Float[Array, "*T"]:
+    def amplitude(self, weights: npt.ArrayLike, t: Array | np.ndarray | float) -> Float[Array, "*T"]:
         """``exp(columns · weights)`` at times ``t``."""
         return jnp.exp(self.columns(t) @ jnp.asarray(weights))
 
@@ -70,7 +72,7 @@ class Modulated(eqx.Module):
                 "one for each cosine and sine"
             )
 
-    def slots(self, name: str) -> dict[str, Any]:
+    def slots(self, name: str) -> dict[str, Kept]:
         """Its parameters where it is the parameter ``name``."""
         return {name: self.base, self.weights_name(name): self.weights}
 
@@ -78,6 +80,6 @@ class Modulated(eqx.Module):
         """What the weights are called."""
         return f"{name}.{self.season.name}"
 
-    def amplitude(self, name: str, parameters: dict[str, Any], t: Any) -> Float[Array, "*T"]:
+    def amplitude(self, name: str, parameters: Parameters, t: Array | np.ndarray | float) -> Float[Array, "*T"]:
         """By what ``base`` is multiplied at times ``t``."""
         return self.season.amplitude(parameters[self.weights_name(name)], t)

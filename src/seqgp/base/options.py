@@ -23,7 +23,7 @@ class Option(NamedTuple):
 
     name: str
     kind: Any  # its annotation
-    default: Any  # inspect.Parameter.empty where it has none
+    default: object  # inspect.Parameter.empty where it has none
     description: str  # of the docstring, without the full stop
 
     @property
@@ -37,7 +37,7 @@ class Option(NamedTuple):
         return self.default is not None and set(typing.get_args(Parameter)) <= set(typing.get_args(self.kind))
 
 
-def options_of(part: Callable[..., Any]) -> dict[str, Option]:
+def options_of(part: Callable[..., object]) -> dict[str, Option]:
     """The arguments of a class or function by name, in order."""
     described: dict[str, str] = {}
     for one in reversed(part.__mro__ if isinstance(part, type) else (part,)):
@@ -69,7 +69,7 @@ def _described(text: str) -> dict[str, str]:
     return {name: " ".join(lines).rstrip(".") for name, lines in found.items()}
 
 
-def example_of(part: Any, name: str) -> str:
+def example_of(part: Callable[..., object], name: str) -> str:
     """A line of code that makes a part: the ``Example`` of its docstring, or its name with a prior for each parameter.
 
     Args:
@@ -83,6 +83,6 @@ def example_of(part: Any, name: str) -> str:
     return f"{name}({', '.join(f'{one.name}=prior' for one in slots)})"
 
 
-def summary_of(part: Any) -> str:
+def summary_of(part: object) -> str:
     """The first sentence of a docstring, without the full stop."""
     return inspect.cleandoc(part.__doc__ or "").split("\n")[0].rstrip(".")

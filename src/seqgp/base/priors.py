@@ -263,11 +263,13 @@ Parameter = float | Prior | dist.Distribution
 """A number that is known, or a prior: one of seqgp's, or a one-dimensional NumPyro distribution."""
 Slot = Parameter | Sequence[Parameter]
 """A parameter, or (where a name has several entries) a sequence of them."""
+Parameters = dict[str, Array]
+"""The parameters of a model or of a part of it at one ``z``: values in natural units, by name."""
 Kept = float | Prior | tuple[float | Prior, ...]
 """A slot as a model keeps it."""
 
 
-def as_entry(value: Any, where: str) -> float | Prior:
+def as_entry(value: object, where: str) -> float | Prior:
     """A number or a prior from what a user gave in one slot."""
     if isinstance(value, Prior):
         return value
@@ -275,7 +277,7 @@ def as_entry(value: Any, where: str) -> float | Prior:
         return FromDistribution(value)
     if is_number(value):
         try:
-            number = float(value)
+            number = float(value)  # type: ignore[arg-type]
         except OverflowError:  # of a whole number
             number = np.inf
         if not np.isfinite(number):
@@ -286,7 +288,7 @@ def as_entry(value: Any, where: str) -> float | Prior:
     )
 
 
-def as_slot(value: Any, where: str) -> Kept:
+def as_slot(value: object, where: str) -> Kept:
     """One entry, or a tuple of entries from a sequence."""
     if isinstance(value, (list, tuple)) or (isinstance(value, (np.ndarray, jax.Array)) and np.ndim(value) == 1):
         if len(value) == 0:
@@ -295,7 +297,7 @@ def as_slot(value: Any, where: str) -> Kept:
     return as_entry(value, where)
 
 
-def known_numbers(value: Any, where: str) -> tuple[float, ...]:
+def known_numbers(value: object, where: str) -> tuple[float, ...]:
     """One number or several, where nothing is inferred."""
     slot = as_slot(value, where)
     entries = slot if isinstance(slot, tuple) else (slot,)

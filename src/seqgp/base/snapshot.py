@@ -7,8 +7,12 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from numpy.typing import DTypeLike
 
 from seqgp.base.errors import DataError
+
+Context = Any
+"""What the likelihood and the mean need besides ``f``: a dictionary of arrays, or any tree of arrays."""
 
 LARGEST = 1e100  # squares of numbers, and sums of them, must be finite
 UNREAL = {  # kinds of arrays that NumPy turns into floats without what they mean
@@ -22,7 +26,7 @@ class _Fields(NamedTuple):
     t: float
     x: np.ndarray
     y: np.ndarray
-    context: Any
+    context: Context
 
 
 class Snapshot(_Fields):
@@ -36,7 +40,7 @@ class Snapshot(_Fields):
         context: anything else that the likelihood needs, a tree of arrays (exposures, quotes, …).
     """
 
-    def __new__(cls, t: Any, x: Any, y: Any, context: Any = None):
+    def __new__(cls, t: object, x: object, y: object, context: Context = None):
         """Check and convert to NumPy arrays of floats."""
         x, y, time = as_inputs(x, "Snapshot: x"), as_floats(y, "Snapshot: y"), as_floats(t, "Snapshot: t")
         if time.ndim != 0 or not np.isfinite(time):
@@ -54,21 +58,21 @@ class Snapshot(_Fields):
         return super().__new__(cls, float(time), x, y, as_context(context))
 
 
-def as_context(context: Any) -> Any:
+def as_context(context: Context) -> Context:
     """A tree of arrays: a list of numbers is one array, not a tree of numbers."""
     return jax.tree.map(_copied, context, is_leaf=_is_list_of_numbers)
 
 
-def _is_list_of_numbers(value: Any) -> bool:
+def _is_list_of_numbers(value: object) -> bool:
     return isinstance(value, list) and len(value) > 0 and all(isinstance(one, numbers.Real) for one in value)
 
 
-def as_inputs(value: Any, what: str) -> np.ndarray:
+def as_inputs(value: object, what: str) -> np.ndarray:
     """Places as an array of floats, in which -0.0 is 0.0."""
     return as_floats(value, what) + 0.0
 
 
-def as_floats(value: Any, what: str) -> np.ndarray:
+def as_floats(value: object, what: str) -> np.ndarray:
     """An array of floats of its own, or an error that says what is none."""
     kind = getattr(getattr(value, "dtype", None), "kind", "")
     if kind in UNREAL:
@@ -79,7 +83,7 @@ def as_floats(value: Any, what: str) -> np.ndarray:
         raise DataError(f"{what} is not an array of numbers ({error})") from error
 
 
-def _copied(value: Any, dtype: Any = None) -> np.ndarray:
+def _copied(value: object, dtype: DTypeLike | None = None) -> np.ndarray:
     """An array of its own, for filters come back to the data long after a user's array holds others.
 
     What is masked is NaN: the number that lies under a mask is no value.

@@ -9,6 +9,7 @@ import ast
 import functools
 import inspect
 import types
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -57,7 +58,7 @@ def _extent(node: Any) -> tuple[int, int]:
     return node.end_lineno - node.lineno, node.end_col_offset - node.col_offset
 
 
-def _tree(node: Any) -> str:
+def _tree(node: object) -> str:
     """A syntax tree as text that does not depend on the version of Python: what is absent or empty is left out."""
     if isinstance(node, list):
         return "[" + ",".join(_tree(one) for one in node) + "]"
@@ -73,9 +74,9 @@ def _tree(node: Any) -> str:
     return f"{type(node).__name__}({','.join(f'{name}={_tree(value)}' for name, value in fields.items())})"
 
 
-def _joined(parts: list[Any]) -> list[Any]:
+def _joined(parts: Sequence[object]) -> list[object]:
     """The parts of an f-string; some Pythons leave empty ones, and literal ones side by side."""
-    joined: list[Any] = []
+    joined: list[object] = []
     for part in parts:
         if isinstance(part, ast.Constant) and part.value == "":
             continue
@@ -94,7 +95,7 @@ def _names_and_constants(code: types.CodeType) -> str:
     return _constant((arguments, sorted(set(code.co_names)), constants, inner))
 
 
-def _constant(value: Any) -> str:
+def _constant(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return "(" + ", ".join(_constant(one) for one in value) + ")"
     if isinstance(value, frozenset):

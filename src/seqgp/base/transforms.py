@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Float
 
 KINDS = ("log", "sqrt", "log_offset", "boxcox")
@@ -48,7 +49,7 @@ class Transform(NamedTuple):
         """The formula with the name of the data in it."""
         return self.words.replace("(y", f"({name}", 1)
 
-    def forward(self, y: Any) -> Float[np.ndarray, "*n"]:
+    def forward(self, y: npt.ArrayLike) -> Float[np.ndarray, "*n"]:
         """``T(y)``; NaN stays NaN."""
         y = np.asarray(y, dtype=float)
         if self._logarithm:
@@ -56,7 +57,7 @@ class Transform(NamedTuple):
         with np.errstate(divide="ignore"):  # of zero, whose power is zero
             return np.sqrt(y) if self.kind == "sqrt" else np.expm1(self.number * np.log(y)) / self.number
 
-    def inverse(self, w: Any) -> Float[np.ndarray, "*n"]:
+    def inverse(self, w: npt.ArrayLike) -> Float[np.ndarray, "*n"]:
         """``T⁻¹(w)``; zero below the end of a power transform."""
         w = np.asarray(w, dtype=float)
         with np.errstate(over="ignore"):
@@ -67,14 +68,14 @@ class Transform(NamedTuple):
             base = 1 + self.number * w
             return np.where(base > EDGE, base, 0.0 * base) ** (1 / self.number)
 
-    def restored(self, w: Any) -> Float[np.ndarray, "*n"]:
+    def restored(self, w: npt.ArrayLike) -> Float[np.ndarray, "*n"]:
         """Data that were transformed as they were before, without the last digits that rounding has changed."""
         y = self.inverse(w)
         with np.errstate(divide="ignore", invalid="ignore"):
             power = 10.0 ** (DIGITS - 1 - np.floor(np.log10(np.abs(y))))
             return np.where(np.isfinite(y * power), np.round(y * power) / power, y)
 
-    def outside(self, y: Any) -> np.ndarray:
+    def outside(self, y: npt.ArrayLike) -> np.ndarray:
         """Where a value has no transform; missing values (NaN) pass."""
         y = np.asarray(y, dtype=float)
         return (y <= -self._offset) if self._logarithm else (y < 0)
@@ -86,7 +87,7 @@ class Transform(NamedTuple):
             return "zero or above"
         return f"above {-self._offset:g}" if self._offset else "above 0"
 
-    def log_jacobian(self, y: Any) -> Float[np.ndarray, "*n"]:
+    def log_jacobian(self, y: npt.ArrayLike) -> Float[np.ndarray, "*n"]:
         """``log T'(y)``; NaN where it is not finite, at ``y = 0`` for powers."""
         y = np.asarray(y, dtype=float)
         shifted = np.where(y + self._offset > 0, y + self._offset, np.nan)
@@ -95,7 +96,7 @@ class Transform(NamedTuple):
         return -0.5 * np.log(shifted) - math.log(2) if self.kind == "sqrt" else (self.number - 1) * np.log(shifted)
 
 
-def transform_from(words: Any) -> Transform:
+def transform_from(words: object) -> Transform:
     """A transform as a configuration says it.
 
     Raises:
@@ -126,7 +127,7 @@ def transform_from(words: Any) -> Transform:
     return Transform(kind, float(value))
 
 
-def transform_of(data: Mapping[str, Any]) -> Transform | None:
+def transform_of(data: Mapping[str, object]) -> Transform | None:
     """The transform in a section ``data`` of a configuration; ``None`` where there is none."""
     try:
         return None if data.get("transform") is None else transform_from(data["transform"])

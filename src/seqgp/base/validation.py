@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
 
 import jax
 import numpy as np
@@ -13,12 +12,12 @@ from seqgp.base.errors import SamplerError
 MAX_COUNT = 10_000_000  # draws, sweeps, chains: more is a slip of the pen, and would be found out after hours
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Whether it is one real number: of Python, NumPy or JAX."""
     return isinstance(value, numbers.Real) or (isinstance(value, (np.ndarray, jax.Array)) and value.ndim == 0)
 
 
-def is_whole(value: Any, least: int = 1) -> bool:
+def is_whole(value: object, least: int = 1) -> bool:
     """Whether it is one whole number that is large enough, of Python or NumPy; ``True`` is none."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= least
 
@@ -32,7 +31,7 @@ def require_x64() -> None:
         )
 
 
-def positive(name: str, value: Any, least: int = 1) -> int:
+def positive(name: str, value: object, least: int = 1) -> int:
     """A whole number that is large enough, and not absurdly large."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
         raise SamplerError(f"{name} = {value!r} is not a whole number >= {least}")
@@ -41,7 +40,7 @@ def positive(name: str, value: Any, least: int = 1) -> int:
     return int(value)
 
 
-def lacking(protocol: type, value: Any) -> str:
+def lacking(protocol: type, value: object) -> str:
     """The end of an error about an object of a user's own: which members of the protocol it does not have."""
     if isinstance(value, (str, type)):
         return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -91,7 +91,7 @@ def _shares_inputs(window: Window, x: np.ndarray) -> bool:
     )
 
 
-def choose_latent(latent: Any) -> AskedFor | Automatic:
+def choose_latent(latent: object) -> AskedFor | Automatic:
     """The choice that a user's ``latent=`` stands for: a name, a ready-made object, or one that keeps the protocol."""
     if isinstance(latent, str) and latent == "auto":
         return Automatic()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float
 from seqgp.fields.operators import Events, Triangular, root_with_jitter
 from seqgp.fields.protocol import PredictionSites
 from seqgp.fields.sites import Observe, Sites, StepSites, Window, pad_rows, padded_size, widen_sites, widen_window
-from seqgp.kernels.base import Parameters, within
+from seqgp.kernels.base import Parameters, Prepared, within
 from seqgp.kernels.delayed import refuse_delay
 from seqgp.kernels.separable import LatentKernel, Separable, dropped
 from seqgp.linalg.factor import solve_lower
@@ -23,7 +23,7 @@ from seqgp.model import Model
 class DenseGeometry(NamedTuple):
     """Distances between all sites of window and present, and which of them are real."""
 
-    terms: tuple[tuple[Any, Any], ...]  # of time and of space, one pair for each separable term of the kernel
+    terms: tuple[tuple[Prepared, Prepared], ...]  # of time and of space, one pair for each separable term of the kernel
     mask: Bool[Array, " n"]
     blocks: int
     present: int
@@ -82,7 +82,7 @@ class Dense(eqx.Module):
         """The new inputs themselves."""
         return PredictionSites(Dense(), x, Observe(index=np.arange(len(x))), known=False)
 
-    def report(self, model: Model, z: Float[Array, " d"], x: np.ndarray) -> tuple[dict[str, Any], list[str]]:
+    def report(self, model: Model, z: Float[Array, " d"], x: np.ndarray) -> tuple[dict[str, float], list[str]]:
         """Nothing: the representation is exact."""
         return {}, []
 
@@ -126,7 +126,9 @@ def stacked_covariance(kernel: LatentKernel, geometry: DenseGeometry, parameters
     return functools.reduce(jnp.add, terms)
 
 
-def _stacked(term: Separable, prepared: tuple[Any, Any], blocks: int, parameters: Parameters) -> Float[Array, "n n"]:
+def _stacked(
+    term: Separable, prepared: tuple[Prepared, Prepared], blocks: int, parameters: Parameters
+) -> Float[Array, "n n"]:
     time = term.time_covariance(prepared[0], parameters)
     space = term.space.covariance(prepared[1], within(parameters, "space"))
     variance, n = parameters["scale"] ** 2, space.shape[0]

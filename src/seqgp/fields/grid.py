@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from seqgp.fields.dense import Dense
 from seqgp.fields.operators import Events, Kronecker, root_with_jitter
 from seqgp.fields.protocol import PredictionSites
 from seqgp.fields.sites import Observe, Sites, StepSites, Window, padded_size
-from seqgp.kernels.base import Parameters, within
+from seqgp.kernels.base import Parameters, Prepared, within
 from seqgp.kernels.separable import LatentKernel, Separable, one_term
 from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.model import Model
@@ -25,8 +25,8 @@ from seqgp.model import Model
 class GridGeometry(NamedTuple):
     """Squared differences in time, and in space along each axis (or over all sites)."""
 
-    time: Any
-    space: tuple[Any, ...]
+    time: Prepared
+    space: tuple[Prepared, ...]
     known: Bool[Array, " tau"]
 
 
@@ -191,6 +191,6 @@ class SharedGrid(SharedInputs):
         """The new inputs themselves: given the window, they need not lie on the grid."""
         return Dense().prediction_sites(x, now)
 
-    def report(self, model: Model, z: Float[Array, " d"], x: np.ndarray) -> tuple[dict[str, Any], list[str]]:
+    def report(self, model: Model, z: Float[Array, " d"], x: np.ndarray) -> tuple[dict[str, float], list[str]]:
         """Nothing: the representation is exact."""
         return {}, []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -146,7 +146,7 @@ class KnotGrid(SharedInputs):
                 return nodes
         return None
 
-    def report(self, model: Model, z: Float[Array, " d"], x: np.ndarray) -> tuple[dict[str, Any], list[str]]:
+    def report(self, model: Model, z: Float[Array, " d"], x: np.ndarray) -> tuple[dict[str, float], list[str]]:
         """The share of the prior variance that the knots represent at the data, and a remedy where it is too low."""
         kernel, parameters = model.kernel, model.parameters(z)
         some = x[:: max(1, len(x) // 500)]

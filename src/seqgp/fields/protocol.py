@@ -19,6 +19,8 @@ from seqgp.kernels.separable import LatentKernel
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.model import Model
 
+Geometry = Any  # what a representation computes of the inputs alone: a tree of arrays of its own kind
+
 
 class Root(Protocol):
     """A square root of the covariance of the sites: those of the present, after those of the window if it moves."""
@@ -123,17 +125,17 @@ class Latent(Protocol):
         x: Float[ArrayLike, "B S D"],
         mask: Bool[ArrayLike, "B S"],
         present: int,
-    ) -> Any:
+    ) -> Geometry:
         """What depends on the inputs alone; the last ``present`` blocks of sites are the present."""
         ...
 
     def conditional(
-        self, kernel: LatentKernel, geometry: Any, parameters: Parameters, jitter: tuple[float, ...]
+        self, kernel: LatentKernel, geometry: Geometry, parameters: Parameters, jitter: tuple[float, ...]
     ) -> Conditional:
         """The prior of the present's sites given the window's, at one value of the kernel's parameters."""
         ...
 
-    def report(self, model: Model, z: Float[Array, " d"], x: np.ndarray) -> tuple[dict[str, Any], list[str]]:
+    def report(self, model: Model, z: Float[Array, " d"], x: np.ndarray) -> tuple[dict[str, float], list[str]]:
         """What a person wants to know of its accuracy at ``z`` and ``x``: numbers, and remarks in plain words."""
         ...
 

@@ -28,10 +28,11 @@ from seqgp.linalg.types import ArrayLike
 
 __all__ = ["Constant", "Kernel", "Product", "Sum", "WhiteNoise"]
 
+Prepared = Any  # what a kernel computes of its inputs alone: a tree of arrays of its own kind
 Along = tuple["Kernel", Callable[[Parameters], Parameters]]
 
 
-def positive_slot(value: Any, where: str) -> float | Prior:
+def positive_slot(value: object, where: str) -> float | Prior:
     """One number or prior, of positive numbers."""
     entry = as_entry(value, where)
     check_positive(entry, where)
@@ -56,11 +57,11 @@ class Kernel(eqx.Module):
         """The kernel's parameters by name: numbers and priors."""
 
     @abc.abstractmethod
-    def prepare(self, x: Float[ArrayLike, "n D"], other: Float[ArrayLike, "m D"]) -> Any:
+    def prepare(self, x: Float[ArrayLike, "n D"], other: Float[ArrayLike, "m D"]) -> Prepared:
         """What the covariance needs of the inputs, whatever the parameters."""
 
     @abc.abstractmethod
-    def covariance(self, prepared: Any, parameters: Parameters) -> Float[Array, "n m"]:
+    def covariance(self, prepared: Prepared, parameters: Parameters) -> Float[Array, "n m"]:
         """The covariance matrix."""
 
     @property
@@ -105,19 +106,19 @@ class Kernel(eqx.Module):
         """The factor along one axis and the choice of its parameters, where the kernel is a product over axes."""
         return None
 
-    def __add__(self, other: Any) -> Sum:
+    def __add__(self, other: object) -> Sum:
         """The kernel of a sum of independent processes."""
         return Sum((*_parts(self, Sum), *_parts(_checked(other, "+"), Sum)))
 
-    def __radd__(self, other: Any) -> Sum:
+    def __radd__(self, other: object) -> Sum:
         """A number on the left is no kernel, and is refused as on the right."""
         return Sum((_checked(other, "+"), self))
 
-    def __mul__(self, other: Any) -> Product:
+    def __mul__(self, other: object) -> Product:
         """The kernel of a product of independent processes."""
         return Product((*_parts(self, Product), *_parts(_checked(other, "*"), Product)))
 
-    def __rmul__(self, other: Any) -> Product:
+    def __rmul__(self, other: object) -> Product:
         """A number on the left is no kernel, and is refused as on the right."""
         return Product((_checked(other, "*"), self))
 
@@ -127,7 +128,7 @@ def _parts(kernel: Kernel, kind: type[Combined]) -> tuple[Kernel, ...]:
     return kernel.parts if isinstance(kernel, kind) else (kernel,)
 
 
-def _checked(other: Any, sign: str) -> Kernel:
+def _checked(other: object, sign: str) -> Kernel:
     if isinstance(other, Kernel):
         return other
     remedy = "; a constant is seqgp.kernels.Constant(scale=…)" if isinstance(other, numbers.Real) else ""
@@ -245,7 +246,7 @@ class Constant(Kernel):
 
     scale: float | Prior
 
-    def __init__(self, *args: Any, scale: Parameter = 1.0, **others: Any):
+    def __init__(self, *args: object, scale: Parameter = 1.0, **others: object):
         if args or others:
             given = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in others.items())])
             raise ModelError(

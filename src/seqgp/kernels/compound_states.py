@@ -7,7 +7,6 @@ one for each harmonic (Solin & Särkkä 2014).
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,6 +16,7 @@ from jaxtyping import Array, Float
 
 from seqgp.base.priors import Prior
 from seqgp.kernels.parameters import within
+from seqgp.kernels.states import TimeState
 
 ENOUGH = 1e-7  # of the variance, beyond which a known cycle needs no further harmonics
 BEYOND = 24  # terms after the last harmonic at which the ratios of Bessel functions are taken to be zero
@@ -25,7 +25,7 @@ BEYOND = 24  # terms after the last harmonic at which the ratios of Bessel funct
 class CombinedState(eqx.Module):
     """Several states as one; the parameters of part ``i`` are called ``i.…``."""
 
-    parts: tuple[Any, ...]
+    parts: tuple[TimeState, ...]
 
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:

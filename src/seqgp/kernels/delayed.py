@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float
 
@@ -87,7 +85,7 @@ def delay_spread(kernel: LatentKernel, x: Float[np.ndarray, "M D"]) -> float:
     return widest
 
 
-def refuse_delay(kernel: Any, who: str) -> None:
+def refuse_delay(kernel: LatentKernel, who: str) -> None:
     """Raise where a kernel has a delay, in the name of those who compute with separable terms alone."""
     if kernel.delayed:
         raise ModelError(f"{who} does not take seqgp.Delayed: use seqgp.OnlineSampler, whose filters take the delay")

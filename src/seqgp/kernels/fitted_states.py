@@ -95,6 +95,7 @@ class FittedState(eqx.Module):
         return jnp.real((jnp.asarray(self.basis) * growth[None, :]) @ jnp.asarray(self.inverse))
 
 
+Numbers = dict[str, np.ndarray | float]  # parameters before they are arrays of JAX
 _FITTED: dict[tuple, FittedState] = {}
 
 
@@ -150,7 +151,7 @@ def _fitted(kernel: Kernel, least: int, tolerance: float) -> FittedState:
 class _Fit:
     """States of a kernel, fitted at values ``nodes`` of its shape parameters."""
 
-    def __init__(self, kernel: Kernel, roles: _Roles, middle: Parameters, nodes: list[np.ndarray]):
+    def __init__(self, kernel: Kernel, roles: _Roles, middle: Numbers, nodes: list[np.ndarray]):
         self.kernel, self.roles, self.middle = kernel, roles, middle
         self.logs = tuple(bool(values[0] > 0) for values in nodes)
         self.grid = tuple(np.log(values) if log else values for values, log in zip(nodes, self.logs))
@@ -162,7 +163,7 @@ class _Fit:
         """At a point of the grid."""
         return _correlation(self.kernel, self.parameters(point))
 
-    def parameters(self, point: tuple[float, ...]) -> Parameters:
+    def parameters(self, point: tuple[float, ...]) -> Numbers:
         """At a point of the grid."""
         values = (float(np.exp(one)) if log else float(one) for one, log in zip(point, self.logs))
         return self.middle | dict(zip(self.roles.shapes, values))
@@ -226,9 +227,9 @@ def _accepted(name: str, best: list[FittedState], roles: _Roles) -> FittedState:
     )
 
 
-def _values(kernel: Kernel, shift: float) -> Parameters:
+def _values(kernel: Kernel, shift: float) -> Numbers:
     """The parameters, inferred ones at so many prior standard deviations from the middle."""
-    found: Parameters = {}
+    found: Numbers = {}
     for name, slot in kernel.slots().items():
         if isinstance(slot, tuple) and any(isinstance(entry, Prior) for entry in slot):
             raise ModelError(
@@ -243,16 +244,16 @@ def _values(kernel: Kernel, shift: float) -> Parameters:
 
 def _nodes(kernel: Kernel, name: str, count: int) -> Float[np.ndarray, " count"]:
     """Values of a shape parameter, evenly spaced in their logarithms where they are positive."""
-    ends = [_values(kernel, shift)[name] for shift in (-REACH, REACH)]
+    ends = [float(_values(kernel, shift)[name]) for shift in (-REACH, REACH)]
     low, high = min(ends), max(ends)
     return np.geomspace(low, high, count) if low > 0 else np.linspace(low, high, count)
 
 
-def _arrays(parameters: Parameters) -> Parameters:
+def _arrays(parameters: Numbers) -> Parameters:
     return {name: jnp.asarray(value) for name, value in parameters.items()}
 
 
-def _correlation(kernel: Kernel, parameters: Parameters) -> Callable[[np.ndarray], np.ndarray]:
+def _correlation(kernel: Kernel, parameters: Numbers) -> Callable[[np.ndarray], np.ndarray]:
     """As a function of distances in time."""
     arrays, origin = _arrays(parameters), jnp.zeros((1, 1))
 

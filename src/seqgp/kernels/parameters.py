@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-Parameters = dict[str, Any]
+from seqgp.base.priors import Parameters
 
 
 def within(parameters: Parameters, prefix: str) -> Parameters:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -15,8 +15,9 @@ from seqgp.base.errors import ModelError
 from seqgp.base.modulated import Modulated
 from seqgp.base.priors import Kept, Slot, as_slot
 from seqgp.base.validation import is_number
-from seqgp.kernels.base import Kernel, Parameters, positive_slot, within
+from seqgp.kernels.base import Kernel, Parameters, Prepared, positive_slot, within
 from seqgp.kernels.spatial import DotProduct, as_space_kernel
+from seqgp.linalg.types import ArrayLike
 
 __all__ = ["Separable", "SeparableSum"]
 
@@ -49,15 +50,15 @@ class LatentKernel(eqx.Module):
         """What a sum that this kernel is added to takes up, part by part."""
         return (self,)
 
-    def __add__(self, other: Any) -> SeparableSum:
+    def __add__(self, other: object) -> SeparableSum:
         """The kernel of the sum of independent latent processes."""
         return SeparableSum([self, other])
 
-    def __radd__(self, other: Any) -> LatentKernel:
+    def __radd__(self, other: object) -> LatentKernel:
         """``sum(terms)`` begins with zero; anything else on the left is refused as on the right."""
         return self if is_number(other) and other == 0 else SeparableSum([other, self])
 
-    def __mul__(self, other: Any) -> LatentKernel:
+    def __mul__(self, other: object) -> LatentKernel:
         """Refused: terms add, what multiplies is inside of them."""
         raise ModelError(
             f"Separable and {type(other).__name__} do not multiply: kernels of time and of space do, inside of "
@@ -84,7 +85,7 @@ class LatentKernel(eqx.Module):
         for _, term in self.terms():
             term.space.check_inputs(x)
 
-    def prepare(self, t: Float[Array, " n"], x: Float[Array, "n D"]) -> tuple[Any, ...]:
+    def prepare(self, t: Float[Array, " n"], x: Float[Array, "n D"]) -> tuple[Prepared, ...]:
         """What the covariance of a row of points in time and space needs of them, term by term.
 
         Of a term with a delay, times and inputs: its local times depend on parameters.
@@ -95,7 +96,7 @@ class LatentKernel(eqx.Module):
             for (_, term), slowness in zip(self.terms(), self.slowness_names())
         )
 
-    def covariance(self, prepared: tuple[Any, ...], parameters: Parameters) -> Float[Array, "n n"]:
+    def covariance(self, prepared: tuple[Prepared, ...], parameters: Parameters) -> Float[Array, "n n"]:
         """The covariance matrix of a row of points in time and space."""
         found = []
         for (prefix, term), slowness, (of_time, of_space) in zip(self.terms(), self.slowness_names(), prepared):
@@ -115,7 +116,7 @@ def dropped(parameters: Parameters, prefix: str) -> Parameters:
 class SeasonalTimes(NamedTuple):
     """What a kernel of time prepared of two rows of times, and the times, at which the scale has a season."""
 
-    prepared: Any
+    prepared: Prepared
     t: Float[Array, " n"]
     other: Float[Array, " m"]
 
@@ -137,7 +138,7 @@ class Separable(LatentKernel):
     space: Kernel
     scale: Kept | Modulated
 
-    def __init__(self, time: Kernel, space: Any, scale: Slot | Modulated = 1.0):
+    def __init__(self, time: Kernel, space: object, scale: Slot | Modulated = 1.0):
         if not isinstance(time, Kernel) or not time.stationary:
             name = "DotProduct, which grows with time; a trend is a feature of the mean, seqgp.means.Linear"
             got = name if isinstance(time, DotProduct) else type(time).__name__
@@ -160,7 +161,7 @@ class Separable(LatentKernel):
         """The separable terms, each with the prefix of its parameters."""
         return (("", self),)
 
-    def combined(self, of_time: Any, of_space: Any, parameters: Parameters) -> Float[Array, "n n"]:
+    def combined(self, of_time: Prepared, of_space: Prepared, parameters: Parameters) -> Float[Array, "n n"]:
         """``scale² · time · space`` from what was prepared of the same points."""
         time = self.time_covariance(of_time, parameters)
         space = self.space.covariance(of_space, within(parameters, "space"))
@@ -171,11 +172,13 @@ class Separable(LatentKernel):
         """Whether the scale has a season."""
         return isinstance(self.scale, Modulated)
 
-    def amplitude(self, parameters: Parameters, t: Any) -> Float[Array, "*T"] | None:
+    def amplitude(self, parameters: Parameters, t: ArrayLike) -> Float[Array, "*T"] | None:
         """By what the scale is multiplied at times ``t``; ``None`` where it has no season."""
         return self.scale.amplitude("scale", parameters, t) if isinstance(self.scale, Modulated) else None
 
-    def prepare_time(self, t: Any, other: Any, local: Any = None) -> Any:
+    def prepare_time(
+        self, t: Float[ArrayLike, "n 1"], other: Float[ArrayLike, "m 1"], local: Float[Array, "n 1"] | None = None
+    ) -> Prepared:
         """What :meth:`time_covariance` needs of two columns of times, which are the same where there is a delay.
 
         Args:
@@ -186,7 +189,7 @@ class Separable(LatentKernel):
         prepared = self.time.prepare(t, other) if local is None else self.time.prepare(local, local)
         return SeasonalTimes(prepared, jnp.asarray(t)[:, 0], jnp.asarray(other)[:, 0]) if self.seasonal else prepared
 
-    def time_covariance(self, of_time: Any, parameters: Parameters) -> Float[Array, "n m"]:
+    def time_covariance(self, of_time: Prepared, parameters: Parameters) -> Float[Array, "n m"]:
         """``time(|t − t'|)``, times the amplitudes at both times where the scale has a season."""
         if not self.seasonal:
             return self.time.covariance(of_time, within(parameters, "time"))

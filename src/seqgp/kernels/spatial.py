@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -29,10 +29,10 @@ class Covariance(Kernel):
     """
 
     in_files: ClassVar[bool] = False  # a function is code
-    function: Callable[..., Any] = eqx.field(static=True)
+    function: Callable[..., ArrayLike] = eqx.field(static=True)
     priors: dict[str, Kept]
 
-    def __init__(self, function: Callable[..., Any], **priors: Slot):
+    def __init__(self, function: Callable[..., ArrayLike], **priors: Slot):
         if not callable(function):
             raise ModelError(f"Covariance: expected a function of two points, got {type(function).__name__}")
         self.function = function
@@ -274,7 +274,7 @@ class GreatCircle(Kernel):
             raise ModelError(f"GreatCircle takes longitude and latitude, but x has {dimension} columns")
 
 
-def check_globe(kernel: Any, x: Float[np.ndarray, "n D"]) -> None:
+def check_globe(kernel: object, x: Float[np.ndarray, "n D"]) -> None:
     """Raise where data for a :class:`GreatCircle`, anywhere in a kernel, lie beyond a pole: the columns are swapped."""
     parts = jax.tree.leaves(kernel, is_leaf=lambda part: isinstance(part, GreatCircle))
     if not any(isinstance(part, GreatCircle) for part in parts):
@@ -296,13 +296,13 @@ def _on_sphere(x: Float[ArrayLike, "n 2"]) -> Float[Array, "n 3"]:
     )
 
 
-def as_space_kernel(space: Any) -> Kernel:
+def as_space_kernel(space: object) -> Kernel:
     """A kernel from what a user gave: ours, tinygp's, or a function of two points."""
     if isinstance(space, Kernel):
         return space
-    evaluate: Any = getattr(space, "evaluate", None)  # tinygp: one pair of points
+    evaluate: Callable[..., ArrayLike] | None = getattr(space, "evaluate", None)  # tinygp: one pair of points
     if callable(evaluate):
         return Covariance(evaluate)
     if callable(space):
-        return Covariance(space)
+        return Covariance(space)  # pyright: ignore[reportArgumentType]
     raise ModelError(f"Separable: space must be a kernel or a function of two points, got {type(space).__name__}")

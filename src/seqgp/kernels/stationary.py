@@ -6,7 +6,7 @@ import abc
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import equinox as eqx
 import jax
@@ -21,6 +21,7 @@ from seqgp.kernels.compound_states import periodic_state
 from seqgp.kernels.parameters import Parameters
 from seqgp.kernels.rational import RationalState, rational_state
 from seqgp.kernels.states import ORDER, MaternState
+from seqgp.linalg.types import ArrayLike
 
 __all__ = [
     "Matern12", "Matern32", "Matern52", "Periodic", "RationalQuadratic", "SquaredExponential", "StationaryCovariance",
@@ -262,10 +263,10 @@ class StationaryCovariance(Kernel):
     """
 
     in_files: ClassVar[bool] = False  # a function is code
-    function: Callable[..., Any] = eqx.field(static=True)
+    function: Callable[..., ArrayLike] = eqx.field(static=True)
     priors: dict[str, Kept]
 
-    def __init__(self, function: Callable[..., Any], **priors: Slot):
+    def __init__(self, function: Callable[..., ArrayLike], **priors: Slot):
         if not callable(function):
             raise ModelError(f"StationaryCovariance: expected a function of a distance, got {type(function).__name__}")
         self.function = function

@@ -12,7 +12,8 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Bool, Float
 
 from seqgp.base.errors import DataError, ModelError
-from seqgp.base.priors import Kept, Slot, as_slot
+from seqgp.base.priors import Kept, Parameters, Slot, as_slot
+from seqgp.base.snapshot import Context
 from seqgp.likelihoods.context import Needed, check_amount, without_gaps
 from seqgp.linalg.types import ArrayLike
 
@@ -57,7 +58,7 @@ class Likelihood(eqx.Module):
         self.priors = {name: as_slot(value, f"Likelihood: {name}") for name, value in priors.items()}
 
     def distribution(
-        self, level: Float[ArrayLike, " N"], context: Any, parameters: dict[str, Any]
+        self, level: Float[ArrayLike, " N"], context: Context, parameters: Parameters
     ) -> dist.Distribution:
         """The distribution of the data at this level."""
         return self.function(level, context, **{name: parameters[name] for name in self.priors})
@@ -67,8 +68,8 @@ class Likelihood(eqx.Module):
         level: Float[ArrayLike, " N"],
         y: Float[ArrayLike, "*data"],
         missing: Bool[ArrayLike, "*data"],
-        context: Any,
-        parameters: dict[str, Any],
+        context: Context,
+        parameters: Parameters,
     ) -> Float[Array, ""]:
         """The log density of the observed elements of ``y``; what is missing drops out."""
         distribution = self.distribution(level, context, parameters)
@@ -87,20 +88,20 @@ class Likelihood(eqx.Module):
         """The entries of the context that it uses where they are there."""
         return ()
 
-    def needs(self, context: Any) -> tuple[Needed, ...]:
+    def needs(self, context: Context) -> tuple[Needed, ...]:
         """What the likelihood is told besides the latent, of each datum: trials, exposures, standard errors."""
         return ()
 
-    def check_data(self, y: Float[np.ndarray, "*data"], context: Any) -> None:
+    def check_data(self, y: Float[np.ndarray, "*data"], context: Context) -> None:
         """Raise, by name, if the data are not what the likelihood takes; NaN is missing, and passes."""
         self.check_context(~np.isnan(y), context)
 
-    def check_context(self, wanted: Bool[np.ndarray, "*data"], context: Any) -> None:
+    def check_context(self, wanted: Bool[np.ndarray, "*data"], context: Context) -> None:
         """Raise, by name, unless the context has what the likelihood needs for the data that are wanted."""
         for needed in self.needs(context):
             check_amount(type(self).__name__, needed, wanted, context)
 
-    def context_at(self, t: float, context: Any) -> Any:
+    def context_at(self, t: float, context: Context) -> Context:
         """The context of a snapshot as the likelihood sees it: without gaps, and with the time if it needs that."""
         return without_gaps(self.needs(context), context)
 
@@ -114,19 +115,19 @@ class Likelihood(eqx.Module):
         """Whether the log likelihood is ``exp(log_precision)`` times a quadratic of the level that never changes."""
         return False
 
-    def noise(self, context: Any, parameters: dict[str, Any]) -> Array:
+    def noise(self, context: Context, parameters: Parameters) -> Array:
         """The standard deviation of Gaussian data around the level: one number, or one per datum."""
         raise ModelError(f"{type(self).__name__}: the data are not Gaussian around the level, so they have no noise")
 
-    def log_precision(self, parameters: dict[str, Any]) -> Array:
+    def log_precision(self, parameters: Parameters) -> Array:
         """The log of what multiplies the curvature of the log likelihood as the parameters move, where it is known."""
         return jnp.zeros(())
 
-    def exact_surrogate(self, y: ArrayLike, missing: ArrayLike, context: Any) -> tuple[Array, Array] | None:
+    def exact_surrogate(self, y: ArrayLike, missing: ArrayLike, context: Context) -> tuple[Array, Array] | None:
         """``(h, b)`` of a log likelihood that is ``exp(log_precision) Σ (−½ h_i u_i² + b_i u_i)`` in the level."""
         return None
 
-    def sums(self, weights: np.ndarray, y: np.ndarray, missing: np.ndarray, context: Any) -> Sums | None:
+    def sums(self, weights: np.ndarray, y: np.ndarray, missing: np.ndarray, context: Context) -> Sums | None:
         """Sufficient statistics of data that see the sites through ``weights``; ``None`` where there are none."""
         return None
 
@@ -136,8 +137,8 @@ class Likelihood(eqx.Module):
         columns: Float[ArrayLike, "N k"],
         y: ArrayLike,
         missing: ArrayLike,
-        context: Any,
-        parameters: dict[str, Any],
+        context: Context,
+        parameters: Parameters,
     ) -> Plane:
         """The log density of the data where the level is ``level + columns @ (c u + s v)``, for any ``u`` and ``v``."""
 
@@ -151,12 +152,12 @@ class Likelihood(eqx.Module):
 class Sums(Protocol):
     """Sufficient statistics of data that see the sites ``s`` through interpolation: the data themselves can go."""
 
-    def log_likelihood(self, sites: Float[Array, " S"], mean: Array, parameters: dict[str, Any]) -> Float[Array, ""]:
+    def log_likelihood(self, sites: Float[Array, " S"], mean: Array, parameters: Parameters) -> Float[Array, ""]:
         """The log density of the data given the sites."""
         ...
 
     def on_planes(
-        self, middle: Float[Array, " S"], columns: Float[Array, "S k"], mean: Array, parameters: dict[str, Any]
+        self, middle: Float[Array, " S"], columns: Float[Array, "S k"], mean: Array, parameters: Parameters
     ) -> Plane:
         """The same at ``middle + columns @ (c u + s v)``, for any ``u`` and ``v``."""
         ...
@@ -182,7 +183,7 @@ def fill_missing(y: Float[np.ndarray, "*data"]) -> tuple[np.ndarray, np.ndarray]
     return filled, missing
 
 
-def check_distribution(distribution: Any, y: np.ndarray) -> None:
+def check_distribution(distribution: object, y: np.ndarray) -> None:
     """Raise unless the likelihood returned a distribution of the shape of ``y``."""
     if not isinstance(distribution, dist.Distribution):
         raise ModelError(

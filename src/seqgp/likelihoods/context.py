@@ -11,6 +11,8 @@ from jaxtyping import Bool
 
 from seqgp.base.errors import DataError, ModelError
 from seqgp.base.priors import Kept, check_positive
+from seqgp.base.snapshot import Context
+from seqgp.linalg.types import ArrayLike
 
 Amount = float | str | None  # a number, the name of an entry of the context, or nothing
 
@@ -23,7 +25,7 @@ class Needed(NamedTuple):
     positive: bool = True
 
 
-def check_amount_given(who: str, what: str, amount: Any, positive: bool = True) -> None:
+def check_amount_given(who: str, what: str, amount: object, positive: bool = True) -> None:
     """Raise unless it is the name of an entry of the context, or a number (that is positive)."""
     if isinstance(amount, bool) or not isinstance(amount, (str, numbers.Real)):
         raise ModelError(
@@ -40,12 +42,12 @@ def positive_parameter(slot: Kept, where: str) -> None:
     check_positive(slot, where)
 
 
-def amount_of(amount: Amount, context: Any) -> Any:
+def amount_of(amount: Amount, context: Context) -> Any:
     """A number that is known, or that the context has under a name."""
     return context[amount] if isinstance(amount, str) else amount
 
 
-def check_amount(who: str, needed: Needed, wanted: Bool[np.ndarray, "*data"], context: Any) -> None:
+def check_amount(who: str, needed: Needed, wanted: Bool[np.ndarray, "*data"], context: Context) -> None:
     """Raise, by name, unless there is one number, or one for each datum: finite (and positive) where it is wanted."""
     what, amount, positive = needed
     if isinstance(amount, str) and (not isinstance(context, Mapping) or amount not in context):
@@ -73,7 +75,7 @@ def check_amount(who: str, needed: Needed, wanted: Bool[np.ndarray, "*data"], co
         )
 
 
-def without_gaps(needed: Sequence[Needed], context: Any) -> Any:
+def without_gaps(needed: Sequence[Needed], context: Context) -> Context:
     """The context with a number in place of each that cannot be used: such stand beside missing data alone."""
     filled = {}
     for _, amount, positive in needed:
@@ -84,6 +86,6 @@ def without_gaps(needed: Sequence[Needed], context: Any) -> Any:
     return {**context, **filled} if filled else context
 
 
-def _usable(values: Any, positive: bool) -> Any:
+def _usable(values: ArrayLike | float, positive: bool) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         return np.isfinite(values) & ((values > 0) | (not positive))

@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Float, Int
 
 from seqgp.base.errors import DataError, ModelError
 from seqgp.base.snapshot import Snapshot, as_floats
 from seqgp.base.validation import is_whole
 from seqgp.likelihoods.discrete import Poisson
+from seqgp.linalg.types import ArrayLike
 
 __all__ = ["Intensity", "LogGaussianCox"]
 
@@ -85,7 +87,9 @@ class LogGaussianCox(Poisson):
             raise DataError(f"LogGaussianCox: duration = {duration} is not a positive number")
         return {"exposure": np.full(len(self.cells), self.area * duration)}
 
-    def snapshots(self, edges: Any, times: Any, places: Any = None) -> list[Snapshot]:
+    def snapshots(
+        self, edges: npt.ArrayLike, times: npt.ArrayLike, places: npt.ArrayLike | None = None
+    ) -> list[Snapshot]:
         """Events as snapshots: the counts of each interval of time, at its middle.
 
         Args:
@@ -107,7 +111,7 @@ class LogGaussianCox(Poisson):
             Snapshot(t, self.cells, y, self.context(duration)) for t, y, duration in zip(middles, counts, durations)
         ]
 
-    def intensity(self, levels: Float[Any, "draws n"], probability: float = 0.95) -> Intensity:
+    def intensity(self, levels: Float[ArrayLike, "draws n"], probability: float = 0.95) -> Intensity:
         """Events per unit of area and time with a band, from draws of the level: a state's, or a prediction's ``f``."""
         drawn = np.exp(as_floats(levels, "LogGaussianCox: levels (a state's latent, or a prediction's f)"))
         if not 0 < probability < 1:
@@ -118,7 +122,7 @@ class LogGaussianCox(Poisson):
     def _edges(self) -> list[np.ndarray]:
         return [np.linspace(low, high, n + 1) for (low, high), n in zip(self.domain, self.bins)]
 
-    def _cell_of(self, places: Any, events: int) -> Int[np.ndarray, " events"]:
+    def _cell_of(self, places: npt.ArrayLike | None, events: int) -> Int[np.ndarray, " events"]:
         """The number of each event's cell; the upper ends of the domain belong to its last cells."""
         if places is None and not self.domain:
             return np.zeros(events, int)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +13,7 @@ import numpyro.distributions as dist
 from seqgp.base.bound import Bound
 from seqgp.base.errors import DataError, ModelError
 from seqgp.base.priors import Parameter, Prior, as_slot
+from seqgp.base.snapshot import Context
 from seqgp.likelihoods.base import Likelihood
 from seqgp.likelihoods.context import Amount, Needed, amount_of, check_amount_given
 from seqgp.likelihoods.distributions import OrderedCategories, ProbitLabels
@@ -21,7 +22,7 @@ from seqgp.likelihoods.families import check_counts, check_positive_parameters, 
 __all__ = ["Bernoulli", "Binomial", "NegativeBinomial", "Ordinal", "Poisson"]
 
 
-def _default_exposure(context: Any) -> str | None:
+def _default_exposure(context: Context) -> str | None:
     return "exposure" if isinstance(context, Mapping) and "exposure" in context else None
 
 
@@ -138,7 +139,7 @@ class Binomial(Likelihood):
         if (most != np.floor(most)).any():
             raise DataError(f"Binomial: trials must be whole numbers, got {most[most != np.floor(most)].flat[0]:g}")
 
-    def _trials(self, context: Any) -> np.ndarray:
+    def _trials(self, context: Context) -> np.ndarray:
         return np.asarray(amount_of(self.needs(context)[0].amount, context), dtype=float)
 
 

@@ -14,7 +14,7 @@ from jax.scipy.stats import norm
 class ProbitLabels(dist.BernoulliProbs):
     """NumPyro's, whose log probability keeps its digits where the probability is zero or one to rounding."""
 
-    f: Any
+    f: jax.Array
 
     def __init__(self, f):
         super().__init__(probs=ndtr(f))
@@ -61,7 +61,7 @@ class OrderedCategories(dist.OrderedLogistic):
 class CensoredNormal(dist.Normal):
     """A normal variable that is recorded as ``limit`` wherever it is below it."""
 
-    limit: Any
+    limit: Any  # one number, or one for each datum
 
     def __init__(self, loc, scale, limit):
         super().__init__(loc, scale)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +18,8 @@ from jaxtyping import Float
 from seqgp.base.bound import Bound
 from seqgp.base.errors import DataError, ModelError
 from seqgp.base.modulated import Modulated, Season
-from seqgp.base.priors import Parameter
+from seqgp.base.priors import Parameter, Parameters
+from seqgp.base.snapshot import Context
 from seqgp.likelihoods.base import Likelihood, Plane
 from seqgp.likelihoods.context import Needed, positive_parameter
 from seqgp.linalg.types import Array, ArrayLike
@@ -100,7 +101,7 @@ class Scatter(NamedTuple):
     trending: bool
     since: float
 
-    def sd(self, context: Any, noise: Array, trend: Array | None = None) -> Array:
+    def sd(self, context: Context, noise: Array, trend: Array | None = None) -> Array:
         """One number, or one for each datum."""
         if self.trending:
             noise = noise * jnp.exp(trend * (context[TIME] - self.since))
@@ -203,7 +204,7 @@ class Gaussian(Likelihood):
     def needs(self, context):  # noqa: D102
         return () if self.scatter.errors is None else (Needed("errors", self.scatter.errors),)
 
-    def context_at(self, t: float, context: Any) -> Any:
+    def context_at(self, t: float, context: Context) -> Context:
         """The context without gaps, with the time where the noise has a trend or a season."""
         context = super().context_at(t, context)
         if not self._dated:
@@ -225,14 +226,14 @@ class Gaussian(Likelihood):
         """Whether the noise multiplies all of the log likelihood's quadratic in the latent."""
         return self.scatter.combine == "times" and not self._dated
 
-    def noise(self, context: Any, parameters: dict[str, Any]) -> Array:
+    def noise(self, context: Context, parameters: Parameters) -> Array:
         """The standard deviation of the noise."""
         noise, season = parameters["noise"], self.season
         if season is not None:
             noise = noise * season.amplitude(parameters[f"noise.{season.name}"], context[TIME])
         return self.scatter.sd(context, noise, parameters.get("trend"))
 
-    def log_precision(self, parameters: dict[str, Any]) -> Array:
+    def log_precision(self, parameters: Parameters) -> Array:
         """``−2 log noise``, where that is all there is to it."""
         return -2.0 * jnp.log(parameters["noise"]) if self.quadratic else jnp.zeros(())
 
@@ -243,7 +244,7 @@ class Gaussian(Likelihood):
         precision = jnp.where(missing, 0.0, self._unit_precision(y, context))
         return precision, precision * y
 
-    def sums(self, weights: np.ndarray, y: np.ndarray, missing: np.ndarray, context: Any):
+    def sums(self, weights: np.ndarray, y: np.ndarray, missing: np.ndarray, context: Context):
         """The data summed up as the sites see them: sufficient statistics."""
         if not self.quadratic:
             return None
@@ -275,7 +276,7 @@ class Gaussian(Likelihood):
         log_root = jnp.sum(jnp.where(missing, 0.0, jnp.log(jnp.where(missing, 1.0, root))))
         return squares.log_densities(jnp.sum(~missing, dtype=float), 1.0, log_root)
 
-    def _unit_precision(self, y: ArrayLike, context: Any) -> Array:
+    def _unit_precision(self, y: ArrayLike, context: Context) -> Array:
         """The precision of each datum at unit noise, where noise multiplies the known errors."""
         known = 1.0 if self.scatter.errors is None else context[self.scatter.errors]
         return jnp.broadcast_to(1.0 / jnp.square(jnp.asarray(known, dtype=float)), y.shape)

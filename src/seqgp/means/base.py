@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -19,12 +18,16 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float
 
 from seqgp.base.errors import DataError, ModelError
-from seqgp.base.priors import FromDistribution, Kept, Prior, Slot, as_entry, as_slot
-from seqgp.base.snapshot import Snapshot
+from seqgp.base.priors import FromDistribution, Kept, Parameter, Parameters, Prior, Slot, as_entry, as_slot
+from seqgp.base.snapshot import Context, Snapshot
 from seqgp.linalg.types import ArrayLike
 from seqgp.means.features import Feature, FromContext
 
 __all__ = ["Linear"]
+
+
+FeatureLike = str | Feature | FromContext | Callable[[float, np.ndarray], ArrayLike]
+"""A column of a mean: the name of an entry of the context, a feature, or a function of ``(t, x)``."""
 
 
 class Mean(eqx.Module):
@@ -35,7 +38,7 @@ class Mean(eqx.Module):
         """The coefficients by name, in the order of the columns: numbers and priors."""
 
     @abc.abstractmethod
-    def design(self, t: float, x: Float[np.ndarray, "N D"], context: Any) -> Float[np.ndarray, "N q"]:
+    def design(self, t: float, x: Float[np.ndarray, "N D"], context: Context) -> Float[np.ndarray, "N q"]:
         """The columns at inputs, the constant's first: checked, and finite."""
 
     @property
@@ -56,15 +59,15 @@ class Mean(eqx.Module):
         """Whether there is more than a constant."""
         return len(self.names) > 1
 
-    def coefficients(self, parameters: dict[str, Any]) -> Float[Array, " q"]:
+    def coefficients(self, parameters: Parameters) -> Float[Array, " q"]:
         """The coefficients from all parameters of a model."""
         return jnp.concatenate([jnp.atleast_1d(parameters[name]) for name in self.slots()])
 
-    def value(self, parameters: dict[str, Any], design: Float[ArrayLike, "N q"]) -> Float[Array, " N"]:
+    def value(self, parameters: Parameters, design: Float[ArrayLike, "N q"]) -> Float[Array, " N"]:
         """The mean at inputs."""
         return jnp.asarray(design) @ self.coefficients(parameters)
 
-    def columns(self, t: float, x: Float[np.ndarray, "N D"], context: Any) -> dict[str, Float[np.ndarray, "N w"]]:
+    def columns(self, t: float, x: Float[np.ndarray, "N D"], context: Context) -> dict[str, Float[np.ndarray, "N w"]]:
         """The columns of the covariates alone, by the names of their weights; none for a constant."""
         design, found, first = self.design(t, x, context), {}, 1
         for name, slot in list(self.slots().items())[1:]:
@@ -105,7 +108,7 @@ def _normal_moments(entry: float | Prior) -> tuple[float, float] | None:
     return None
 
 
-def covariate_effect(columns: Mapping[str, ArrayLike], parameters: dict[str, Any]) -> Float[Array, " N"] | float:
+def covariate_effect(columns: Mapping[str, ArrayLike], parameters: Parameters) -> Float[Array, " N"] | float:
     """What the covariates add to the level, from columns by the names of their weights; 0 where there are none."""
     terms = [jnp.asarray(values) @ jnp.atleast_1d(parameters[name]) for name, values in columns.items()]
     return functools.reduce(jnp.add, terms) if terms else 0.0
@@ -133,11 +136,11 @@ class Linear(Mean):
         intercept: the mean where all features are zero, the parameter ``mean``.
     """
 
-    features: tuple[Any, ...]
+    features: tuple[Feature | FromContext, ...]
     weights: dict[str, Kept]
     intercept: Kept
 
-    def __init__(self, features: Sequence[Any], weights: Any, intercept: Slot = 0.0):
+    def __init__(self, features: Sequence[FeatureLike], weights: Slot | Mapping[str, Slot], intercept: Parameter = 0.0):
         if isinstance(features, str) or not isinstance(features, Iterable):
             got = repr(features) if isinstance(features, str) else type(features).__name__
             raise ModelError(f"Linear: features = {got}: expected a list of features, of one as well: ['elevation']")
@@ -176,7 +179,7 @@ class Linear(Mean):
         return np.concatenate(columns, axis=1)
 
 
-def _as_feature(feature: Any) -> Any:
+def _as_feature(feature: FeatureLike) -> Feature | FromContext:
     if isinstance(feature, str):
         if not feature or "[" in feature:
             raise ModelError(f"Linear: {feature!r} is no name of a covariate")
@@ -190,7 +193,7 @@ def _as_feature(feature: Any) -> Any:
     )
 
 
-def _by_name(weights: Any, names: list[str]) -> dict[str, Any]:
+def _by_name(weights: Slot | Mapping[str, Slot], names: list[str]) -> dict[str, Slot]:
     if isinstance(weights, Mapping):
         if set(weights) != set(names):
             wrong = sorted(set(weights) ^ set(names))[0]
@@ -204,7 +207,7 @@ def _by_name(weights: Any, names: list[str]) -> dict[str, Any]:
     return dict.fromkeys(names, weights)
 
 
-def _weights_of(value: Any, feature: Any) -> Kept:
+def _weights_of(value: Slot, feature: Feature | FromContext) -> Kept:
     """One entry for each column of a feature."""
     slot = as_slot(value, f"Linear: weight of {feature.name}")
     if feature.width == 1:
@@ -215,6 +218,6 @@ def _weights_of(value: Any, feature: Any) -> Kept:
     return entries
 
 
-def as_mean(mean: Any) -> float | Prior | Mean:
+def as_mean(mean: object) -> float | Prior | Mean:
     """What a model keeps as its mean: a number, a prior, or a mean with covariates."""
     return mean if isinstance(mean, Mean) else as_entry(mean, "Model: mean")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -12,8 +11,9 @@ from jaxtyping import Float
 from seqgp.base.bound import Bound
 from seqgp.base.errors import DataError, ModelError
 from seqgp.base.modulated import Modulated
-from seqgp.base.snapshot import as_floats
+from seqgp.base.snapshot import Context, as_floats
 from seqgp.base.validation import is_number, is_whole
+from seqgp.linalg.types import ArrayLike
 
 __all__ = ["Feature", "Modulated", "harmonics"]
 
@@ -27,11 +27,11 @@ class Feature(eqx.Module):
         width: the number of columns.
     """
 
-    function: Callable[[float, Float[np.ndarray, "N D"]], Any] = eqx.field(static=True)
+    function: Callable[[float, Float[np.ndarray, "N D"]], ArrayLike] = eqx.field(static=True)
     name: str = eqx.field(static=True)
     width: int = eqx.field(static=True)
 
-    def __init__(self, function: Callable[..., Any], name: str | None = None, width: int = 1):
+    def __init__(self, function: Callable[..., ArrayLike], name: str | None = None, width: int = 1):
         if not callable(function):
             raise ModelError(f"Feature: expected a function of (t, x), got {type(function).__name__}")
         self.function = function
@@ -49,7 +49,7 @@ class Feature(eqx.Module):
             return None
         return self.function.keywords["period"], self.function.keywords["order"]  # type: ignore[attr-defined]
 
-    def columns(self, t: float, x: np.ndarray, context: Any) -> np.ndarray:
+    def columns(self, t: float, x: np.ndarray, context: Context) -> np.ndarray:
         """The columns at inputs."""
         try:
             found = self.function(t, x)
@@ -72,7 +72,7 @@ class FromContext(eqx.Module):
     name: str = eqx.field(static=True)
     width = 1
 
-    def columns(self, t: float, x: np.ndarray, context: Any) -> np.ndarray:
+    def columns(self, t: float, x: np.ndarray, context: Context) -> np.ndarray:
         """The column: one value for each input, or one for all."""
         if not isinstance(context, Mapping) or self.name not in context:
             has = ", ".join(map(str, context)) if isinstance(context, Mapping) else "nothing"

@@ -7,7 +7,7 @@ with a separable kernel, every derivative is a field with the covariance of spac
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -81,7 +81,7 @@ def kalman_smoother(model: Model, snapshots: Sequence[Snapshot]) -> Filtered:
     return _level(model, snapshots, process, parameters, means, covariances, log_likelihood)
 
 
-def _forward(model: Model, process: _Process, parameters: dict[str, np.ndarray], snapshots: Sequence[Snapshot]):
+def _forward(model: Model, process: _Process, parameters: dict[str, Any], snapshots: Sequence[Snapshot]):
     n, p = len(process.space), len(process.drift)
     mean, covariance = np.zeros(n * p), np.kron(process.stationary, process.space)
     means, covariances, ahead, transitions, total = [], [], [], [], 0.0
@@ -126,13 +126,13 @@ def _level(model, snapshots, process, parameters, means, covariances, log_likeli
     )
 
 
-def mean_at(model: Model, snapshot: Snapshot, parameters: dict[str, np.ndarray]) -> Float[np.ndarray, " N"]:
+def mean_at(model: Model, snapshot: Snapshot, parameters: dict[str, Any]) -> Float[np.ndarray, " N"]:
     """The mean at the inputs of a snapshot."""
     design = jnp.asarray(model.mean_function.design(snapshot.t, snapshot.x, snapshot.context))
     return np.asarray(model.mean_function.value(parameters, design))
 
 
-def noise_at(model: Model, snapshot: Snapshot, parameters: dict[str, np.ndarray]) -> Float[np.ndarray, " N"]:
+def noise_at(model: Model, snapshot: Snapshot, parameters: dict[str, Any]) -> Float[np.ndarray, " N"]:
     """The standard deviation of each datum of a snapshot around the level."""
     context = model.likelihood.context_at(snapshot.t, snapshot.context)
     return np.broadcast_to(np.asarray(model.likelihood.noise(context, parameters)), snapshot.y.shape)
@@ -168,7 +168,7 @@ def _process(model: Model, snapshots: Sequence[Snapshot]) -> tuple[_Process, dic
     return _Process(drift, stationary, space), parameters
 
 
-def _state_space(kernel, parameters: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def _state_space(kernel, parameters: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """Drift and stationary covariance of the latent and its derivatives (Hartikainen & Särkkä 2010)."""
     lengthscale = float(parameters.get("time.lengthscale", np.nan))
     if isinstance(kernel, Matern12):

@@ -10,7 +10,7 @@ last one, ``t − min d``: exact where time passes by at least ``max d − min d
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -153,7 +153,9 @@ class DelayedFilter(DenseFilter):
         """What is wrong with each datum of a snapshot, as an index of :data:`seqgp.statespace.snapshot_ep.FAULTS`."""
         return self._of_data(matrices, state, observation)[1].fault
 
-    def predict_f(self, matrices: Any, state: Any, query: Query) -> LatentGaussian:
+    def predict_f(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, matrices: DelayedMatrices, state: DelayedFilterState, query: Query
+    ) -> LatentGaussian:
         """Coefficients of the mean, and ``f`` at inputs, from the last snapshot on."""
         design = jnp.asarray(self.ssm.design(query.columns))
         offset = self.ssm.offset(matrices.parameters, query.columns)
@@ -200,7 +202,7 @@ class DelayedFilter(DenseFilter):
         return LatentGaussian((to_level @ mean).at[q:].add(offset), to_level @ cov @ to_level.T).symmetric()
 
     def extended(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, after: Any, matrices: DelayedMatrices, state: DelayedFilterState
+        self, after: DelayedFilter, matrices: DelayedMatrices, state: DelayedFilterState
     ) -> tuple[DelayedMatrices, DelayedFilterState]:
         """On the sites of another filter, of which these are the first: exact, at the local time of each term."""
         fresh, dense = super().extended(after, matrices, DenseState(state.mean, state.covariance))  # pyright: ignore[reportArgumentType]

@@ -8,7 +8,8 @@ together: they are kept apart, as responses of the filter to their columns (de J
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -273,7 +274,7 @@ class RotatedFilter(eqx.Module):
             factors.append(kernel.covariance(kernel.prepare(points, points), choose(own)))
         return factors
 
-    def _along_axes(self, matrices: Any, values: ArrayLike) -> Array:
+    def _along_axes(self, matrices: Sequence[Array], values: ArrayLike) -> Array:
         if len(matrices) == 1:
             return matrices[0] @ values
         shape = tuple(len(matrix) for matrix in matrices)

@@ -10,7 +10,7 @@ al. 2015).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float
 
 from seqgp.base.errors import ModelError
 from seqgp.base.priors import Prior
-from seqgp.base.snapshot import Snapshot
+from seqgp.base.snapshot import Context, Snapshot
 from seqgp.kernels.base import Parameters
 from seqgp.likelihoods.base import Likelihood
 from seqgp.linalg.factor import cholesky, solve_lower
@@ -42,7 +42,7 @@ class Linearisation(NamedTuple):
     mean: Float[Array, " D"] | None  # at ``at``, where it depends on parameters of the likelihood; else None
 
     def slope_and_shift(
-        self, likelihood: Likelihood, context: Any, parameters: Parameters
+        self, likelihood: Likelihood, context: Context, parameters: Parameters
     ) -> tuple[Float[Array, "D N"], Float[Array, " D"]]:
         """``A`` and ``b``. Where they depend on parameters of the likelihood, the solver is asked at these."""
         if self.mean is None:
@@ -52,7 +52,7 @@ class Linearisation(NamedTuple):
         bend = self.intercept + self.slope @ self.at - self.mean  # of the mean over draws, beside that at one point
         return slope, mean(self.at) - slope @ self.at + bend
 
-    def variance(self, likelihood: Likelihood, context: Any, parameters: Parameters) -> Float[Array, " D"]:
+    def variance(self, likelihood: Likelihood, context: Context, parameters: Parameters) -> Float[Array, " D"]:
         """Of the data around the line. Where it does not depend on the solution, the compiler leaves the solver out."""
         return _variance(likelihood, context, parameters, self.at, self.residual.shape[0]) + self.residual
 
@@ -61,7 +61,7 @@ class Linearisation(NamedTuple):
         likelihood: Likelihood,
         y: Float[Array, " D"],
         seen: Bool[Array, " D"],
-        context: Any,
+        context: Context,
         parameters: Parameters,
         f: Float[Array, " N"],
     ) -> Float[Array, ""]:
@@ -77,7 +77,7 @@ class SolverData(NamedTuple):
 
     y: Float[Array, " D"]
     seen: Bool[Array, " D"]
-    context: Any
+    context: Context
 
 
 def check_linearisable(model: Model, snapshot: Snapshot) -> None:
@@ -95,7 +95,7 @@ def check_linearisable(model: Model, snapshot: Snapshot) -> None:
         raise ModelError(f"OnlineSampler: the likelihood's distribution is joint over the elements of y; {remedy}")
 
 
-def _joint_after_differentiating(model: Model, x: np.ndarray, context: Any) -> bool:
+def _joint_after_differentiating(model: Model, x: np.ndarray, context: Context) -> bool:
     """Whether the distribution does not fall into elements; raises unless its mean has derivatives of both kinds."""
     parameters = model.parameters(jnp.asarray(model.prior_of_z()[0]))
     joint = False
@@ -160,7 +160,7 @@ def linearise(
     return line._replace(mean=mean(line.at)) if follows else line
 
 
-def _mean(likelihood: Likelihood, context: Any, parameters: Parameters) -> Callable[[Array], Float[Array, " D"]]:
+def _mean(likelihood: Likelihood, context: Context, parameters: Parameters) -> Callable[[Array], Float[Array, " D"]]:
     return lambda f: jnp.ravel(jnp.asarray(likelihood.distribution(f, context, parameters).mean))
 
 
@@ -168,12 +168,12 @@ def _jacobian(mean: Callable[[Array], Array], data: int, size: int) -> Callable[
     return jax.jacrev(mean) if data < size else jax.jacfwd(mean)
 
 
-def _variance(likelihood: Likelihood, context: Any, parameters: Parameters, f, size: int) -> Float[Array, " D"]:
+def _variance(likelihood: Likelihood, context: Context, parameters: Parameters, f, size: int) -> Float[Array, " D"]:
     distribution = likelihood.distribution(f, context, parameters)
     return jnp.broadcast_to(jnp.ravel(jnp.asarray(distribution.variance)), (size,))
 
 
-def _follows_parameters(likelihood: Likelihood, context: Any, parameters: Parameters, f) -> bool:
+def _follows_parameters(likelihood: Likelihood, context: Context, parameters: Parameters, f) -> bool:
     """Whether the mean of the data depends on parameters of the likelihood that are inferred, as its trace says."""
     inferred = {
         name: jnp.asarray(parameters[name])

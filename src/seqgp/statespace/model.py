@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -12,7 +12,8 @@ from jax.scipy.linalg import block_diag
 from jaxtyping import Array, Float
 
 from seqgp.base.priors import FromDistribution, Prior
-from seqgp.kernels.base import Parameters, within
+from seqgp.base.snapshot import Context
+from seqgp.kernels.base import Parameters, Prepared, within
 from seqgp.kernels.states import ORDER, TimeState
 from seqgp.linalg.types import ArrayLike
 from seqgp.model import Model
@@ -115,7 +116,7 @@ class StateSpaceModel(eqx.Module):
             found.append(h if amplitude is None else amplitude * h)
         return found
 
-    def space(self, parameters: Parameters, prepared: tuple[Any, ...]) -> tuple[Float[Array, "n m"], ...]:
+    def space(self, parameters: Parameters, prepared: tuple[Prepared, ...]) -> tuple[Float[Array, "n m"], ...]:
         """``scale² K_space`` of each term, which may be singular: filters factor no such matrix, and add no jitter."""
         found = []
         for (_, term), own, distances in zip(self.model.kernel.terms(), self.own(parameters), prepared):
@@ -127,22 +128,22 @@ class StateSpaceModel(eqx.Module):
         """The standard deviation of the latent, for space kernels of variance one."""
         return float(np.sqrt(sum(float(own["scale"]) ** 2 for own in self.own(parameters))))
 
-    def distances(self, x: Float[ArrayLike, "n D"], other: Float[ArrayLike, "m D"]) -> tuple[Any, ...]:
+    def distances(self, x: Float[ArrayLike, "n D"], other: Float[ArrayLike, "m D"]) -> tuple[Prepared, ...]:
         """What the space kernels need of the inputs."""
         return tuple(term.space.prepare(x, other) for _, term in self.model.kernel.terms())
 
-    def columns(self, t: float, x: np.ndarray, context: Any) -> Float[np.ndarray, "n Q"]:
+    def columns(self, t: float, x: np.ndarray, context: Context) -> Float[np.ndarray, "n Q"]:
         """The columns of the mean at inputs: the mean is their product with its coefficients."""
         return self.model.mean_function.design(t, x, context)
 
-    def design(self, columns: Any) -> Any:
+    def design(self, columns: Float[ArrayLike, "n Q"]) -> Float[ArrayLike, "n q"]:
         """Those columns whose coefficients are in the state."""
         held = {self.model.names[i] for i in self.in_state}
         return columns[:, [i for i, name in enumerate(self.model.mean_function.names) if name in held]]
 
-    def offset(self, parameters: Parameters, columns: Any) -> Float[Array, " n"]:
+    def offset(self, parameters: Parameters, columns: Float[ArrayLike, "n Q"]) -> Float[Array, " n"]:
         """The mean, with the coefficients that are in the state at their prior mean."""
-        return columns @ self.model.mean_function.coefficients(parameters)
+        return jnp.asarray(columns) @ self.model.mean_function.coefficients(parameters)
 
     def own(self, parameters: Parameters) -> list[Parameters]:
         """The parameters of each term, without its prefix."""
@@ -150,8 +151,9 @@ class StateSpaceModel(eqx.Module):
         return [within(parameters, prefix[:-1]) if prefix else parameters for prefix in prefixes]
 
 
-def _normal(prior: Prior) -> Any:
+def _normal(prior: Prior) -> dist.Normal:
     assert isinstance(prior, FromDistribution)
+    assert isinstance(prior.distribution, dist.Normal)
     return prior.distribution
 
 

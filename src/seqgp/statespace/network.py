@@ -6,7 +6,7 @@ several with the same eigenvectors, coefficients of the mean, stations that join
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Key
 
+from seqgp.base.snapshot import Context
 from seqgp.fields.sites import round_size
 from seqgp.kernels.base import Parameters
 from seqgp.linalg.types import Array, ArrayLike
@@ -79,7 +80,7 @@ class NetworkFilter(eqx.Module):
     x: Float[ArrayLike, "M D"]
     mask: Bool[ArrayLike, " M"]
     recent: Float[ArrayLike, " k"]
-    context: Any
+    context: Context
     compression: Compression = eqx.field(static=True)
 
     @property

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from seqgp.base.snapshot import Context
 from seqgp.linalg.factor import covariance_root, solve_lower
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.statespace.linearise import Linearisation
@@ -47,7 +48,7 @@ class Observation(NamedTuple):
     columns: Float[ArrayLike, "N Q"]  # of the whole mean
     squares: Float[ArrayLike, ""]  # left over where data were reduced to as many as there are sites
     left_over: Float[ArrayLike, ""]  # the number of data behind these squares
-    context: Any
+    context: Context
     line: Linearisation | None = None  # where the likelihood sees all of ``f``: the data are of ``A u + b``
     gaps: Bool[ArrayLike, " k"] | None = None  # in the order of the sites: room for ``k`` values that are not seen
     t: ArrayLike = np.full((), np.nan)  # what a scale with a season depends on, and nothing else

@@ -17,7 +17,7 @@ all paths.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -140,7 +140,9 @@ def smc_paths(
     return result._replace(states=traced[0], ancestors=traced[1]) if trace else result
 
 
-def _segmented(history: ObservedHistory, sites: GaussianSites, noise_root, segments: int, real: Any) -> tuple[Any, int]:
+def _segmented(
+    history: ObservedHistory, sites: GaussianSites, noise_root, segments: int, real: int | Array
+) -> tuple[tuple, int]:
     """All that changes with time, in segments of one length; what is added at the end is not real."""
     times = history.prior.move.shape[0]
     length = math.ceil(times / segments)

@@ -7,8 +7,6 @@ filter's prediction, and the earlier one corrected by how far the later one is f
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Float, Key
@@ -21,7 +19,7 @@ from seqgp.statespace.observation import Observation
 
 
 def draw_path(
-    key: Key[Array, ""], filter: DenseFilter, matrices: Any, observations: Observation
+    key: Key[Array, ""], filter: DenseFilter, matrices: DenseMatrices, observations: Observation
 ) -> Float[Array, "T n"]:
     """One draw of the states at all times given all data.
 

@@ -12,11 +12,12 @@ from seqgp.statespace.eigenbasis import RotatedFilter, RotatedMatrices, RotatedS
 from seqgp.statespace.low_rank import LowRankState
 from seqgp.statespace.low_rank_extend import complete_blocks, low_rank_from_dense
 from seqgp.statespace.network import NetworkFilter, NetworkMatrices, NetworkState
+from seqgp.statespace.protocol import Filter
 
 RECENT = 32  # snapshots from which a filter that takes over knows what complete data would have left
 
 
-def take_over(before: Any, after: Any, matrices: Any, state: Any) -> tuple[Any, Any]:
+def take_over(before: Filter, after: Filter, matrices: Any, state: Any) -> tuple[Any, Any]:
     """matrices and state of the filter ``after``, whose first sites are those of the filter ``before``.
 
     Exact, except where the covariance is compressed to the rank of a :class:`NetworkFilter`, which adds to what it
@@ -24,7 +25,7 @@ def take_over(before: Any, after: Any, matrices: Any, state: Any) -> tuple[Any, 
     """
     if not isinstance(after, NetworkFilter):
         dense, matrices, state = before.as_dense(matrices, state)
-        return dense.extended(after, matrices, state)
+        return dense.extended(after, matrices, state)  # pyright: ignore[reportArgumentType]
     if isinstance(before, RotatedFilter) and before.sites == after.sites:
         return _rotated_to_low_rank(before, after, matrices, state)
     return _dense_to_low_rank(before, after, matrices, state)
@@ -53,7 +54,7 @@ def _rotated_to_low_rank(
     return found, NetworkState(low_rank, jnp.zeros(()))
 
 
-def _dense_to_low_rank(before: Any, after: NetworkFilter, matrices: Any, state: Any):
+def _dense_to_low_rank(before: Filter, after: NetworkFilter, matrices: Any, state: Any):
     """By way of the covariance written out, on all sites."""
     ssm, parameters = after.ssm, matrices.parameters
     dense, known, written = before.as_dense(matrices, state)
