@@ -138,7 +138,7 @@ def noise_at(model: Model, snapshot: Snapshot, parameters: dict[str, Any]) -> Fl
     return np.broadcast_to(np.asarray(model.likelihood.noise(context, parameters)), snapshot.y.shape)
 
 
-def known_parameters(model: Model, who: str) -> dict[str, np.ndarray]:
+def known_parameters(model: Model, who: str) -> dict[str, Any]:
     """The parameters of a model that has none to infer."""
     require_gaussian(model, who)
     if model.names:
@@ -148,7 +148,7 @@ def known_parameters(model: Model, who: str) -> dict[str, np.ndarray]:
     return {name: np.asarray(value) for name, value in model.parameters(jnp.zeros(0)).items()}
 
 
-def _process(model: Model, snapshots: Sequence[Snapshot]) -> tuple[_Process, dict[str, np.ndarray]]:
+def _process(model: Model, snapshots: Sequence[Snapshot]) -> tuple[_Process, dict[str, Any]]:
     parameters = known_parameters(model, "the Kalman filter")
     if not snapshots:
         raise DataError("snapshots: the list is empty, expected at least one seqgp.Snapshot")

@@ -149,7 +149,7 @@ def _faults(filter: Filter, observation: Observation, matrices, state):
     _, increment = filter.update(matrices, state, observation)
     wrong = jnp.isnan(increment) & jnp.all(jnp.isfinite(dense_state.covariance)) & ~jnp.any(found > 0)
     design = jnp.asarray(observation.design)
-    f = dense.at_data(dense_matrices, dense_state, observation.operator, design, jnp.zeros(len(design)))
+    f = dense.at_data(dense_matrices, dense_state, observation.operator, design, jnp.zeros(len(design)), observation.t)
     variance = jnp.where(observation.seen, jnp.diagonal(f.covariance)[design.shape[1] :], jnp.inf)
     return jnp.where(wrong & (jnp.arange(len(variance)) == jnp.argmin(variance)), SHORTFALL, found)
 
