@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: fuzz torture help env demo paper paper-quick test check lint unit browser kill calibrate models accuracy bench peers wheel adapters release-check docs clean
+.PHONY: walk fuzz torture help env demo paper paper-quick test check lint unit browser kill calibrate models accuracy bench peers wheel adapters release-check docs clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -72,6 +72,9 @@ models: $(VENV)/ready  ## the same for every likelihood, kernel and mean with ev
 
 accuracy: $(VENV)/ready  ## each carry against the exact posterior, over simulated data sets
 	$(BIN)/python -m experiments.accuracy
+
+walk: $(VENV)/ready  ## the files that an online step and seqgp fit visit, as CONTRIBUTING quotes them
+	$(BIN)/python -m experiments.walk
 
 bench: $(VENV)/ready  ## ratios against peers and against the floor, about 35 minutes
 	$(BIN)/python -m benchmarks
