@@ -24,6 +24,7 @@ ATTACKS: dict[str, Callable[[Runs], tuple[int, int]]] = {
        for name in SAMPLERS},
     **{f"SIGKILL at every write of `fit` and `update`, {name}": partial(stops.killed_at_writes, sampler=name)
        for name in SAMPLERS},
+    "SIGKILL at every write of an `update` with late data": stops.revised_and_killed,
     "SIGTERM in every phase of `fit`, `update`, `watch`": partial(stops.stopped_in_phases, which="SIGTERM"),
     "SIGINT in every phase of `fit`, `update`, `watch`": partial(stops.stopped_in_phases, which="SIGINT"),
     "one bit flipped, in every file": damage.flipped,

@@ -43,6 +43,7 @@ SAMPLERS = {
     "sequential": 'draws = 20\nchains = 2\nwarmup = 10\nlatent = "dense"\nupdates = "plain"\n',
 }
 FIRST, MORE = [0, 1], [2, 3]
+LATE = "t,x,y\n0.5,0.2,0.3\n1,0.2,0.9\n1,0.8,\n1,0.9,0.4\n4,0.2,0.1\n"  # late, corrected, of a new station, new
 
 
 def rows(times: Sequence[float], shift: float = 0.0) -> str:
@@ -74,10 +75,14 @@ class Runs:
             (place / "config.toml").write_text(CONFIG + settings)
             (place / "table.csv").write_text(rows(FIRST))
             (place / "more.csv").write_text(rows(MORE))
+            (place / "late.csv").write_text(LATE)
             self.must("fit", place / "config.toml")
             straight = self.copy(sampler)
             self.must("update", straight, straight.parent / "more.csv")
             self.expected[sampler] = draws(place / "run") + draws(straight)[len(FIRST) :]
+        revised = self.copy("online")
+        self.must("update", revised, revised.parent / "late.csv")
+        self.expected["late"] = draws(self.folder / "online" / "run") + draws(revised)[len(FIRST) :]
 
     def copy(self, sampler: str, begun: bool = True) -> Path:
         """A fresh copy of a run; or of its configuration and table alone."""

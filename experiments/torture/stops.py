@@ -40,20 +40,30 @@ def killed_at_writes(runs: Runs, sampler: str) -> tuple[int, int]:
     """SIGKILL as each call begins that changes a file, in a `fit` from nothing and an `update`; the short form: two."""
     tried = held = 0
     for command in ("fit", "update"):
-        calls = int(
-            disturbed("writes", 0, "SIGKILL", *_arguments(command, _begun(runs, command, sampler)))[1].split()[-1]
-        )
-        numbers = range(1, calls + 1) if runs.size >= 10 else {calls // 2}
-        for number in numbers:
-            run = _begun(runs, command, sampler)
-            code, _, said = disturbed("writes", number, "SIGKILL", *_arguments(command, run))
-            again = runs.resumed(run, sampler, *_arguments(command, run))
-            if code == 0 and again:  # fewer calls than before: what compiled quickly this time stays out of the cache
-                continue
-            right = code == -signal.SIGKILL and again
-            tried, held = tried + 1, held + right
-            if not right:
-                tell(f"{command} of {sampler}, write {number} of {calls}", code, said, again)
+        one, whole = _killed_at_each_write(runs, sampler, sampler, command)
+        tried, held = tried + one, held + whole
+    return tried, held
+
+
+def revised_and_killed(runs: Runs) -> tuple[int, int]:
+    """SIGKILL as each call begins that changes a file, in an `update` with late and corrected rows."""
+    return _killed_at_each_write(runs, "online", "late", "late")
+
+
+def _killed_at_each_write(runs: Runs, sampler: str, expected: str, command: str) -> tuple[int, int]:
+    tried = held = 0
+    calls = int(disturbed("writes", 0, "SIGKILL", *_arguments(command, _begun(runs, command, sampler)))[1].split()[-1])
+    numbers = range(1, calls + 1) if runs.size >= 10 else {calls // 2}
+    for number in numbers:
+        run = _begun(runs, command, sampler)
+        code, _, said = disturbed("writes", number, "SIGKILL", *_arguments(command, run))
+        again = runs.resumed(run, expected, *_arguments(command, run))
+        if code == 0 and again:  # fewer calls than before: what compiled quickly this time stays out of the cache
+            continue
+        right = code == -signal.SIGKILL and again
+        tried, held = tried + 1, held + right
+        if not right:
+            tell(f"{command} of {sampler}, write {number} of {calls}", code, said, again)
     return tried, held
 
 
@@ -91,7 +101,7 @@ def _arguments(command: str, run: Path) -> tuple[object, ...]:
         return "fit", run.parent / "config.toml"
     if command == "watch":
         return "watch", run, run.parent / "inbox", "--interval", "0.05"
-    return "update", run, run.parent / "more.csv", "--skip-seen"
+    return "update", run, run.parent / ("late.csv" if command == "late" else "more.csv"), "--skip-seen"
 
 
 def _duration(runs: Runs, sampler: str) -> float:

@@ -41,9 +41,9 @@ def test_other_values_at_a_seen_time_are_an_error_that_names_their_rows(seqgp_, 
     assert len(seqgp.Store(run)) == 3
 
 
-def test_with_revise_they_are_named_left_out_and_listed(seqgp_, run):
+def test_with_late_skip_they_are_named_left_out_and_listed(seqgp_, run):
     revised = given(run, rows([1.5, 2, 3]).replace("2,0.2,0.37,", "2,0.2,0.37,9"))
-    code, out, err = seqgp_("update", run, revised, "--revise", "--json")
+    code, out, err = seqgp_("update", run, revised, "--late=skip", "--json")
     assert code == 0
     assert err.count("left out: rows") == 2
     assert json.loads(out)["added"] == 1
@@ -55,7 +55,7 @@ def test_with_revise_they_are_named_left_out_and_listed(seqgp_, run):
     assert "not used" in out
     assert "more.csv" in out
     assert json.loads(seqgp_("summary", run, "--json")[1])["left_out"][0]["file"] == str(revised)
-    code, out, err = seqgp_("update", run, given(run, rows([2]).replace("2,0.2,0.37,", "2,0.2,0.37,9")), "--revise")
+    code, out, err = seqgp_("update", run, given(run, rows([2]).replace("2,0.2,0.37,", "2,0.2,0.37,9")), "--late=skip")
     assert "left out: rows" in err
     assert "nothing new was added" in out
     assert "same values" not in out  # they were not

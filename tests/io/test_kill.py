@@ -1,5 +1,7 @@
 """Killed at random moments with SIGKILL, and started again, a run ends with the draws of one that was left alone.
 
+Also one of the online sampler to which data come late, and are corrected.
+
 `SEQGP_KILLS=30` (`make kill`) for the full number with each sampler; two suffice in every run of the tests.
 """
 
@@ -24,7 +26,7 @@ def start(folder, cache, pause, sampler):
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("sampler", ["online", "sequential"])
+@pytest.mark.parametrize("sampler", ["online", "sequential", "late"])
 def test_killed_and_resumed_is_bit_identical(tmp_path, sampler):
     rng = np.random.default_rng(int(os.environ.get("SEQGP_KILL_SEED", "0")))
     for name in ("straight", "again"):  # the second finds everything compiled: kills are spread over its time

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -10,11 +11,14 @@ import jax
 import typer
 
 from seqgp.base.errors import SeqgpError
+from seqgp.base.info import Info
 from seqgp.base.remarks import add_up, headline
 from seqgp.cli.common import GOES_ON, Debug, Json, Mistake, RunFolder, Seed, command, moment, open_run, show
+from seqgp.cli.lines import StepLines, is_revision, revised
 from seqgp.io.configuration import Configuration, ConfigurationError, read_configuration
 from seqgp.io.configured import check_configured, check_table, read_snapshots, resolved, stations_of
 from seqgp.io.errors import DamagedError
+from seqgp.io.late_rows import fresh_rows, put_in
 from seqgp.io.manifest import REMEDY
 from seqgp.io.metrics import MetricsFile
 from seqgp.io.run import Run, run
@@ -25,18 +29,31 @@ from seqgp.io.store import Store
 from seqgp.io.tables import Columns, Labelled, snapshots_from
 from seqgp.io.title import title_of, with_source
 from seqgp.io.unused_rows import leave_out
+from seqgp.samplers.arrivals import remedy
+from seqgp.samplers.loop import LateOption
+
+LateData = Annotated[
+    LateOption,
+    typer.Option(
+        "--late",
+        help="What to do with rows that are late or corrected: revise the past, refuse the table, or name them and "
+        "leave them out.",
+    ),
+]
 
 
 @command(stopped=GOES_ON)
 def fit(
     config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="A configuration; `seqgp new` writes one.")],
     seed: Seed = None,
+    late: LateData = "revise",
     json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Sample after each time of a table, and keep the draws in a run.
 
-    A run that was interrupted goes on where it was: give the same command again.
+    A run that was interrupted goes on where it was: give the same command again. Rows that are late, or that were
+    corrected since, revise the past.
     """
     configuration = resolved(config, read_configuration(config), seed)
     snapshots = read_snapshots(configuration)
@@ -45,19 +62,20 @@ def fit(
     except SeqgpError as error:
         raise ConfigurationError(f"{config}: [sampler]: {error}") from error
     check_configured(configuration, sampler, snapshots)
-    metrics = MetricsFile.of(configuration)
+    metrics, lines = MetricsFile.of(configuration), StepLines(configuration.data.model_dump(), quiet=json)
     result = run(
         sampler,
         snapshots,
-        callbacks=[metrics] if metrics else [],
+        callbacks=[lines, *([metrics] if metrics else [])],
         key=jax.random.key(configuration.run.seed),
         keep=configuration.run.keep,
         store=configuration.run.folder,
         configuration=with_source(configuration.model_dump(mode="json"), config),
+        late=late,
     )
     if metrics:  # nothing new is a success too
         metrics(result.state, result.infos[-1])
-    report_run(result._replace(why=why), json, whole=True)
+    report_run(result._replace(why=why), json, whole=True, taken=lines.infos)
 
 
 @command(stopped=GOES_ON)
@@ -67,19 +85,22 @@ def update(
     skip_seen: Annotated[
         bool, typer.Option("--skip-seen", help="Leave out times that the run has seen with the same values.")
     ] = False,
-    revise: Annotated[
-        bool,
-        typer.Option(
-            "--revise", help="As --skip-seen; late times, and new values of seen ones, are named and left out."
-        ),
-    ] = False,
+    late: LateData = "revise",
+    revise: Annotated[bool, typer.Option("--revise", hidden=True)] = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Add one or more later times to a run."""
-    continued = Continued.of(open_run(folder))
-    snapshots = _new_ones(continued, table, skip_seen or revise, revise)
-    report_run(continued.extend(snapshots), json, added=len(snapshots))
+    """Add one or more later times to a run; rows that are late or corrected revise its past.
+
+    A late row at a known place takes the place of what is known there, and retracts it where its value is empty. The
+    state becomes that of a run to which the data came in order; `seqgp log` lists what was replaced.
+    """
+    if revise:
+        raise Mistake("--revise left late rows out: that is --late=skip now; --late=revise, the default, uses them")
+    continued = Continued.of(open_run(folder), late)
+    found = _sorted_out(continued, table, skip_seen)
+    result = continued.extend([*found.late, *found.new], json)
+    report_run(result, json, added=len(found.new), taken=continued.taken)
 
 
 def configuration_of(store: Store) -> Configuration:
@@ -103,16 +124,17 @@ class Continued(NamedTuple):
     configuration: Configuration
     session: Session
     stations: Stations
+    lines: StepLines
     metrics: MetricsFile | None = None
 
     @classmethod
-    def of(cls, store: Store) -> Continued:
+    def of(cls, store: Store, late: LateOption = "revise") -> Continued:
         """What its configuration says, read and built once."""
         configuration = configuration_of(store)
         sampler = configuration.build(next(iter(store)).snapshot)  # as when the run began
-        session = Session(sampler, store, configuration.run.keep)
-        metrics = MetricsFile.of(configuration)
-        return cls(store, configuration, session, stations_of(configuration, sampler, store), metrics)
+        session = Session(sampler, store, configuration.run.keep, late=late)
+        metrics, lines = MetricsFile.of(configuration), StepLines(configuration.data.model_dump())
+        return cls(store, configuration, session, stations_of(configuration, sampler, store), lines, metrics)
 
     def columns(self) -> Columns:
         """Those of the run's tables; times are dates if, and only if, those of its first table were."""
@@ -125,55 +147,100 @@ class Continued(NamedTuple):
         check_table(table, self.session.sampler, snapshots, self.session.state, section)
         self.stations.check(table, snapshots)
 
-    def extend(self, snapshots: list[Labelled]) -> Run:
-        """Sample after each of some later snapshots."""
+    @property
+    def taken(self) -> list[Info]:
+        """The infos of the steps that ``extend`` added last."""
+        return self.lines.infos
+
+    def extend(self, snapshots: list[Labelled], quiet: bool = False) -> Run:
+        """Sample after each of some later snapshots, and put late rows into the past."""
+        self.lines.begin(quiet)
         manifest = self.store.manifest
         section = manifest.section("run") | {"title": title_of(self.store)}
         told = {**(manifest.configuration or {}), "run": section}
-        after = self.session.extend(snapshots, configuration=told, callbacks=[self.metrics] if self.metrics else [])
+        called = [self.lines, *([self.metrics] if self.metrics else [])]
+
+        def whole(seen: Seen) -> list[Labelled]:
+            return [one if one.t > seen.last else put_in(seen, one) for one in snapshots]
+
+        after = self.session.extend(whole, configuration=told, callbacks=called, again=False)
         if self.metrics:  # nothing new is a success too
             self.metrics(after.state, after.infos[-1])
         return Run(*after, self.session.sampler.model, self.store)
 
 
-def sort_out(seen: Seen, file: Path, snapshots: list[Labelled]) -> tuple[list[Labelled], list[str]]:
-    """The snapshots that are new, and what is to be said of those that are neither new nor known."""
-    new, refused = [], []
+class Sorted(NamedTuple):
+    """What a table holds, as far as a run is concerned."""
+
+    new: list[Labelled]  # after all that the run has used
+    late: list[Labelled]  # the rows that revise its past
+    refused: list[str]  # what is neither new, nor known, nor put into the past
+    known: int  # how many times were used already
+
+
+def sort_out(continued: Continued, file: Path, snapshots: list[Labelled], again: bool) -> Sorted:
+    """Tell new, late and known data apart.
+
+    Args:
+        continued: the run.
+        file: where the data stand, for messages.
+        snapshots: the data.
+        again: whether rows that were used and replaced since are known, as in files that may be read twice.
+    """
+    found, session = Sorted([], [], [], 0), continued.session
+    seen, known = session.seen, 0
     for snapshot in snapshots:
-        found = seen.compare(snapshot)
-        if found.refused:
-            refused.append(f"{snapshot.rows(file)}: {found.why}")
-        elif found.later:
-            new.append(snapshot)
-    return new, refused
+        if snapshot.t > seen.last:
+            found.new.append(snapshot)
+            continue
+        rows = fresh_rows(seen, snapshot, again)
+        if rows is None:
+            known += 1
+            continue
+        fixed = remedy(session.sampler, session.state, snapshot.t, "revise")
+        if not fixed and session.late == "revise":
+            found.late.append(rows)
+            continue
+        why = seen.compare(put_in(seen, rows), -1).why
+        found.refused.append(f"{snapshot.rows(file)}: {why}" + (f"; {fixed}" if fixed else ""))
+    return found._replace(known=known)
 
 
-def _new_ones(continued: Continued, table: Path, skip_seen: bool, revise: bool) -> list[Labelled]:
-    snapshots, seen = snapshots_from(table, continued.columns()), continued.session.seen
-    new, refused = sort_out(seen, table, snapshots)
-    if len(new) < len(snapshots) and not skip_seen:
+def _sorted_out(continued: Continued, table: Path, skip_seen: bool) -> Sorted:
+    snapshots, skipped = snapshots_from(table, continued.columns()), continued.session.late == "skip"
+    found = sort_out(continued, table, snapshots, again=False)
+    if found.known and not (skip_seen or skipped or found.late or found.refused):
         raise Mistake(
             f"{table}: {moment(continued.store, snapshots[0].t)} is not after the last time of the run, "
-            f"{moment(continued.store, seen.last)}; leave out what was seen, or --skip-seen"
+            f"{moment(continued.store, continued.session.seen.last)}; leave out what was seen, or --skip-seen"
         )
-    if refused and not revise:
-        more = f" (and {len(refused) - 1} more times)" if len(refused) > 1 else ""
-        raise Mistake(f"{table}: {refused[0]}{more}; nothing was added: mend the table, or --revise to leave them out")
-    for text in refused:
+    if found.refused and not skipped:
+        more = f" (and {len(found.refused) - 1} more times)" if len(found.refused) > 1 else ""
+        raise Mistake(
+            f"{table}: {found.refused[0]}{more}; nothing was added: mend the table, or --late=skip to leave them out"
+        )
+    for text in found.refused:
         warnings.warn(f"{table}: left out: {text}", stacklevel=2)
-    continued.check(table, new)
-    if refused:
-        leave_out(continued.store.path, table, "; ".join(refused))
-    return new
+    continued.check(table, [*found.late, *found.new])
+    if found.refused:
+        leave_out(continued.store.path, table, "; ".join(found.refused))
+    return found
 
 
 def report_run(
-    result: Run, as_json: bool, whole: bool = False, added: int | None = None, steps: int | None = None
+    result: Run,
+    as_json: bool,
+    whole: bool = False,
+    added: int | None = None,
+    steps: int | None = None,
+    taken: Sequence[Info] = (),
 ) -> None:
     """What was sampled, with one line about the last step, or (``whole``) the remarks on all steps added up.
 
-    ``added`` is how many times were new, ``steps`` how many the run has, where that is known.
+    ``added`` is how many times were new, ``steps`` how many the run has, where that is known, and ``taken`` has the
+    infos of the steps that were added.
     """
+    revisions = [step for step in taken if is_revision(step)]
     info, store = result.infos[-1], result.store
     if steps is None:
         steps = 0 if store is None else len(store)
@@ -193,11 +260,14 @@ def report_run(
         }
         | ({} if added is None else {"added": added})
         | ({"why": result.why} if result.why else {})
+        | ({"revised": [step.extras for step in revisions]} if revisions else {})
     )
 
     def text(out: Any) -> None:
-        if added == 0:
+        if added == 0 and not revisions:
             out.print("nothing new was added", markup=False)
+        for step in revisions:
+            out.print(revised(step.extras), markup=False)
         if result.why:
             out.print(f"sampler: {result.why}", markup=False)
         out.print(

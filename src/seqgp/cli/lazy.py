@@ -28,6 +28,7 @@ COMMANDS = {  # where each is, and the first line of its docstring
         "watching",
         "Take new tables as they arrive in a folder, until stopped by a signal (Ctrl-C, or SIGTERM).",
     ),
+    "log": ("revisions", "List the late and corrected data that revised the past of a run, with what they replaced."),
     "predict": (
         "reading",
         "Predict latent and data at new points, now or later: mean, standard deviation and quantiles.",

@@ -14,14 +14,15 @@ import typer
 
 from seqgp.base.errors import SeqgpError
 from seqgp.cli.common import GOES_ON, Debug, Json, Mistake, RunFolder, command, console, moment, open_run, show, shown
-from seqgp.cli.fitting import Continued, report_run, sort_out
+from seqgp.cli.fitting import Continued, LateData, report_run, sort_out
 from seqgp.io.errors import DamagedError, StoreError, TableError
 from seqgp.io.inbox import Arrival, Inbox
+from seqgp.io.late_rows import disjoint
 from seqgp.io.run import Run
-from seqgp.io.seen import same_data
 from seqgp.io.tables import Labelled, snapshots_from
 from seqgp.io.unused_rows import leave_out, used
 from seqgp.runtime import stopping
+from seqgp.samplers.arrivals import same_data
 
 
 @command(stopped=GOES_ON)
@@ -29,6 +30,7 @@ def watch(
     folder: RunFolder,
     inbox: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where new tables arrive.")],
     interval: Annotated[float, typer.Option(min=0.05, max=86400, help="Seconds between two looks.")] = 5.0,
+    late: LateData = "revise",
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -36,14 +38,15 @@ def watch(
 
     A file is taken when it is whole: when neither its size nor its time has changed between two looks. Files are taken
     in the order of the times inside them: one that has to wait, because the run is in use, the disk is full or the file
-    is still being written, holds up all later ones. What cannot be used (late times, other values for a time that was
-    seen, no table at all) is named, and kept in a list that `seqgp summary` shows; it is tried again when the file or
-    its permissions change, and when `watch` is started again.
+    is still being written, holds up all later ones. Rows that are late or corrected revise the past; those that were
+    replaced since stay so. What cannot be used (no table at all, data beyond a bounded history) is named, and kept in a
+    list that `seqgp summary` shows; it is tried again when the file or its permissions change, and when `watch` is
+    started again.
     """
     store = open_run(folder)
     if not inbox.is_dir():
         raise Mistake(f"{inbox}: not a folder; give the one where new tables arrive")
-    watching = _Watch(Continued.of(store), Inbox(Path(os.path.realpath(inbox))), json)
+    watching = _Watch(Continued.of(store, late), Inbox(Path(os.path.realpath(inbox))), json)
     try:
         while True:
             watching.look(interval)
@@ -59,10 +62,11 @@ def watch(
 
 
 class _New(NamedTuple):
-    """A snapshot to be added, and the file that it came in."""
+    """A snapshot to be added, and the file that it came in; others may have had some of its rows."""
 
     snapshot: Labelled
     arrival: Arrival
+    others: tuple[Arrival, ...] = ()
 
 
 class _Watch:
@@ -98,6 +102,9 @@ class _Watch:
         self._waiting.discard(self.continued.store.path)
         waiting, held = self._add(ordered, first, reasons)
         self.inbox.hold(pause) if held else self.inbox.release()
+        for one in ordered:
+            for other in one.others if one.arrival.path in waiting else ():
+                waiting.setdefault(other.path, waiting[one.arrival.path])
         for arrival in found.whole:
             self._conclude(arrival, waiting.get(arrival.path), reasons.get(arrival.path))
 
@@ -113,7 +120,7 @@ class _Watch:
                 why = "it comes after one that waits" if waiting else "an earlier file is not whole yet"
                 waiting.setdefault(path, why)
             try:
-                result = self.continued.extend(before) if before else None
+                result = self.continued.extend(before, self.as_json) if before else None
             except DamagedError:
                 raise
             except (StoreError, OSError) as error:  # of the run, not of the file: in use, on a full disk, out of reach
@@ -123,7 +130,8 @@ class _Watch:
                 reasons.setdefault(path, []).append(str(error))
                 continue
             if result is not None:
-                self._report(path, result._replace(infos=result.infos[-len(before) :]))
+                taken = self.continued.taken
+                self._report(path, result._replace(infos=taken or result.infos[-1:]))
         return waiting, held
 
     def _first_to_come(self, coming: list[Path]) -> float:
@@ -141,36 +149,42 @@ class _Watch:
         with _unread():
             if not self.as_json:
                 console().print(f"{shown(path.name)}:", markup=False)
-            report_run(result, self.as_json, steps=len(self.continued.session.seen))
+            report_run(result, self.as_json, steps=len(self.continued.session.seen), taken=self.continued.taken)
 
     def _read(self, arrivals: list[Arrival]) -> tuple[list[_New], dict[Path, list[str]]]:
         """The new snapshots of all files, and what is wrong with the rest."""
-        seen, reasons, new = self.continued.session.seen, {}, []
+        reasons, new = {}, []
         for arrival in arrivals:
             stopping.check()
             path = arrival.path
             try:
                 if arrival.wrong is not None:
                     raise Mistake(f"{path}: {arrival.wrong}")
-                later, refused = sort_out(seen, path, snapshots_from(path, self.continued.columns()))
-                self.continued.check(path, later)
+                given = sort_out(self.continued, path, snapshots_from(path, self.continued.columns()), again=True)
+                self.continued.check(path, [*given.late, *given.new])
             except StoreError:
                 raise
             except SeqgpError as error:
                 reasons[path] = [str(error)]
                 continue
-            new += [_New(snapshot, arrival) for snapshot in later]
-            if refused:
-                reasons[path] = [f"{path}: {text}" for text in refused]
+            new += [_New(snapshot, arrival) for snapshot in (*given.late, *given.new)]
+            if given.refused:
+                reasons[path] = [f"{path}: {text}" for text in given.refused]
         return new, reasons
 
     def _in_order(self, new: list[_New], reasons: dict[Path, list[str]]) -> list[_New]:
-        """By time, whatever the files are called; of two for one time the first counts, and the other is named."""
+        """By time, whatever the files are called; rows of one time are put together.
+
+        Of two files with other data for the same place and time the first counts, and the other is named.
+        """
         ordered: list[_New] = []
         for one in sorted(new, key=lambda one: one.snapshot.t):
             first = ordered[-1] if ordered and ordered[-1].snapshot.t == one.snapshot.t else None
+            joined = None if first is None else disjoint(first.snapshot, one.snapshot)
             if first is None:
                 ordered.append(one)
+            elif joined is not None:
+                ordered[-1] = _New(joined, first.arrival, (*first.others, one.arrival))
             elif not same_data(first.snapshot, one.snapshot):
                 path, other, t = one.arrival.path, first.arrival.path, one.snapshot.t
                 when = moment(self.continued.store, t)

@@ -63,7 +63,7 @@ def replay_of(run: Any, who: str) -> Replay:
     if model is None:
         raise DataError(f"{who}: the model of the store has code of its own; give the run that seqgp.run returns")
     if store is not None:
-        steps = list(store)
+        steps = store.standing()
         if not steps:
             raise DataError(f"{who}: {store.path}: the run has no step yet")
         kept = [step if step.whole else None for step in steps]

@@ -93,7 +93,7 @@ def _times(times: list[float], naming: Naming) -> dict[str, Any]:
 def _records(source: Any, store: Store | None) -> list[Record]:
     if store is None:
         return [Record(source.state, source.infos[-1], source.snapshot, labels_of(source.snapshot))]
-    records = [Record(step.state, step.info, step.snapshot, step.labels) for step in store if step.whole]
+    records = [Record(step.state, step.info, step.snapshot, step.labels) for step in store.standing() if step.whole]
     if not records:
         raise StoreError(f"{store.path}: the run has no whole step to export")
     return records

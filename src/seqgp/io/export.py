@@ -70,7 +70,7 @@ def latent_table(store: Store) -> pd.DataFrame:
     by ``(data)``. Where times are dates, they are dates, and beside them counted in the run's unit (``days``, say).
     Without a table the names are ``time``, ``location``, ``x0``, …, ``y``.
     """
-    steps = list(store)
+    steps = store.standing()
     dimension = steps[-1].snapshot.x.shape[1]
     names = naming_of(store.manifest.section("data"), dimension)
     inputs = names.inputs or [f"x{d}" for d in range(dimension)]

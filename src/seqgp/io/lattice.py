@@ -104,7 +104,7 @@ def surfaces_of(
     if store is None:
         snapshots, states = [run.snapshot], {0: run.state}
     else:
-        steps = list(store)
+        steps = store.standing()
         snapshots = [step.snapshot for step in steps]
         states = {i: steps[i].state for i in numbers if steps[i].whole}
     x = np.concatenate([snapshot.x for snapshot in snapshots])

@@ -20,10 +20,13 @@ from seqgp.base.info import ChainInfo
 from seqgp.base.transforms import transform_of
 from seqgp.io.errors import DamagedError, StoreError
 from seqgp.io.files import HEADER, SEAL, Container, as_header, read_own, verified, write_container
+from seqgp.io.header import PARTS, wrong_header
+from seqgp.io.late_data import PART as LATE
+from seqgp.io.late_data import encode_late
 from seqgp.io.layout import BROKEN, own_folder, step_files, step_path
 from seqgp.io.manifest import Manifest
 from seqgp.io.serialise import Arrays, encode
-from seqgp.io.step import PARTS, Step, decoded, wrong_header
+from seqgp.io.step import Step, decoded
 from seqgp.io.summary import summarise
 
 _LOCAL = struct.Struct("<4s5H3I2H")  # the header of a member of an archive
@@ -49,7 +52,7 @@ def stuck(folder: Path, manifest: Manifest, unreadable: set[int]) -> Stuck | Non
     there = {step.number for step in steps} - unreadable
     for step in reversed(steps):
         if step.number in there and step.whole:
-            lost = [number for number in step.needed() if number not in there]
+            lost = [number for number in step.needed(frozenset(unreadable)) if number not in there]
             return Stuck(step.number, lost) if lost else None
     return None
 
@@ -114,7 +117,7 @@ def _write(path: Path, header: dict[str, Any], arrays: Any) -> None:
         "snapshot": encode(tuple(snapshot), "snapshot", found),
         "beside_data": encode(beside, "beside_data", found),
         "summary": encode(tuple(summary), "summary", found),
-    }
+    } | ({LATE: encode_late(decoded(header, LATE, arrays), found)} if header.get(LATE) is not None else {})
     write_container(path, kept | written, found)
 
 

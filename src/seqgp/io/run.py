@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,8 +17,9 @@ from seqgp.base.validation import positive
 from seqgp.evaluate.choose import best_sampler
 from seqgp.evaluate.forecaster import Forecaster
 from seqgp.model import Model
+from seqgp.samplers.arrivals import Arrivals, check_late, in_memory
 from seqgp.samplers.base import BatchSampler, Sampler, State
-from seqgp.samplers.loop import Callback, loop
+from seqgp.samplers.loop import Callback, LateOption, loop
 from seqgp.samplers.validation import check_key
 
 if TYPE_CHECKING:  # reading and writing a run is imported where there is one
@@ -62,16 +63,21 @@ def run(
     store: str | Path | Store | None = None,
     configuration: dict[str, Any] | None = None,
     forecast: bool = True,
+    late: LateOption = "revise",
 ) -> Run:
     """Sample the posterior after each snapshot.
 
     With a store, every step is on disk before the next one begins. If the store exists, the loop resumes after its last
-    step: it skips the snapshots that the store has (and checks that they are the same), and the draws are those of an
-    uninterrupted run, bit for bit.
+    step: it skips the snapshots that the store has used, and the draws are those of an uninterrupted run, bit for bit.
+
+    A snapshot that is late, or that has other data for a known time (all missing: retracts it), revises the past: the
+    state becomes that of a run to which the data came in order. Such a step has the time of the last one, and its
+    ``info.extras`` say how many times were added, replaced and retracted, and by how many standard deviations the
+    state moved. Late snapshots that follow each other in a list are put in together.
 
     Args:
         sampler: the sampler; or a model, for the best sampler that it allows (``run.why`` says which).
-        snapshots: any iterable, in the order of time; one that never ends is fine with ``keep``.
+        snapshots: any iterable, in the order in which the data come; one that never ends is fine with ``keep``.
         key: a random key; may be left out to continue a store, or with a model (then ``jax.random.key(0)``).
         state: where to go on from, without a store; a new sequence by default.
         callbacks: called with ``(state, info)`` after each step; raise ``StopIteration`` to end the loop.
@@ -79,9 +85,12 @@ def run(
         keep: how many of the last steps to keep: whole on disk (older ones become summaries), and as infos in memory.
         store: the folder of the run.
         forecast: whether each snapshot is predicted before it is used, and the prediction's scores noted in the info.
+        late: what to do with late and corrected snapshots: ``"revise"`` the past (the online sampler), ``"refuse"``
+            them with an error, or ``"skip"`` them with a warning.
         configuration: with a store, anything (JSON) to remember in its manifest, in place of what it remembers.
     """
     _check_arguments(sampler, snapshots, key, state, keep)
+    check_late(late)
     place = None if store is None else _opened(store)
     existing = place is not None and place.exists
     if state is None and not existing:
@@ -90,20 +99,22 @@ def run(
         first, snapshots = _peeked(snapshots)
         chosen, why = best_sampler(sampler, first)
         key = jax.random.key(0) if key is None and not existing else key
-        done = run(chosen, snapshots, key, state, callbacks, progress, keep, place, configuration, forecast)
+        done = run(chosen, snapshots, key, state, callbacks, progress, keep, place, configuration, forecast, late)
         return done._replace(why=why)
     if place is None:
-        current = _Current(snapshots)
         if key is None:
             raise SamplerError("run: key is missing; pass key=jax.random.key(0), say")
+        reached = _Reached(state)
+        arrivals = Arrivals(snapshots, in_memory(reached.get), late, sampler, reached.get)
+        called = [callbacks] if callable(callbacks) else list(callbacks)
         ahead = Forecaster(sampler.model) if forecast else None
-        done = loop(sampler, current, key, state, callbacks, progress, keep, ahead)
-        return Run(done.state, done.infos, current.snapshot, sampler.model)
+        done = loop(sampler, arrivals, key, state, [reached, *called], progress, keep, ahead)
+        return Run(done.state, done.infos, arrivals.snapshot, sampler.model)
     if state is not None:
         raise SamplerError("run: state and store exclude each other; a store goes on from its own last step")
     from seqgp.io.session import Session
 
-    after = Session(sampler, place, keep, forecast).extend(snapshots, key, configuration, callbacks, progress)
+    after = Session(sampler, place, keep, forecast, late).extend(snapshots, key, configuration, callbacks, progress)
     return Run(*after, sampler.model, place)
 
 
@@ -145,20 +156,14 @@ def _peeked(snapshots: Iterable[Snapshot]) -> tuple[Snapshot | None, Iterable[Sn
     return next((one for one in taken if isinstance(one, Snapshot)), None), itertools.chain(taken, iterator)
 
 
-class _Current:
-    """An iterable that remembers the snapshot it gave last."""
+class _Reached:
+    """The state so far: a callback."""
 
-    def __init__(self, snapshots: Iterable[Snapshot]):
-        self._snapshots = snapshots
-        self._given: Snapshot | None = None
+    def __init__(self, state: State | None):
+        self._state = state
 
-    @property
-    def snapshot(self) -> Snapshot:
-        if self._given is None:
-            raise DataError("run: no snapshot was given")
-        return self._given
+    def get(self) -> State | None:
+        return self._state
 
-    def __iter__(self) -> Iterator[Snapshot]:
-        for snapshot in self._snapshots:
-            self._given = snapshot
-            yield snapshot
+    def __call__(self, state: State, info: Info) -> None:
+        self._state = state

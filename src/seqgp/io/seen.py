@@ -4,45 +4,40 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import numpy as np
 
 from seqgp.base.snapshot import Snapshot
+from seqgp.io.late_data import Datum
 from seqgp.io.step import Step, data_digest
 from seqgp.io.store import Store
 from seqgp.io.timestamps import moment_text
-
-
-class SeenBefore(NamedTuple):
-    """What a snapshot is to a run: later than all of it, used with the same values, or neither (and why)."""
-
-    later: bool = False
-    why: str | None = None
-
-    @property
-    def refused(self) -> bool:
-        """Whether the data are neither new nor known: they must not be passed over in silence."""
-        return self.why is not None
+from seqgp.samplers.arrivals import SeenBefore, same_data
 
 
 class _Used(NamedTuple):
-    """A step as far as its data are concerned; the rest of its header is large, and not kept."""
+    """One version of the data of a time; the rest of the header of its step is large, and not kept."""
+
+    number: int
+    digest: str | None  # of late data there is none
+    at: Datum
+
+
+class _Known(NamedTuple):
+    """A step as far as its place among the others is concerned."""
 
     number: int
     t: float
-    digest: str
-    file: Step
 
 
 class Seen:
-    """The data of a run, by time."""
+    """The data of a run, by time: all versions that it has used, the first one first."""
 
     def __init__(self, store: Store):
         self.folder = store.path
         self._data = store.manifest.section("data")
         self._manifest = store.manifest
-        self._steps: list[_Used] = []
-        self._by_time: dict[float, _Used] = {}
+        self._steps: list[_Known] = []
+        self._by_time: dict[float, list[_Used]] = {}
         self._numbers: set[int] = set()  # of lost steps whose time is known
         self._lost: dict[float, str] = {}  # those times, and the digests of the data
         self._taken: dict[int, set[float]] = {}  # times that were taken for those of lost steps, by the step before
@@ -51,13 +46,16 @@ class Seen:
 
     def add(self, step: Step) -> None:
         """Note a step that follows those which are known."""
-        used = _Used(step.number, step.t, step.digest, Step(step.path, self._manifest))
+        file = Step(step.path, self._manifest)
         before = self._steps[-1].number if self._steps else 0
-        if used.number - 1 > before and step.previous is not None:
-            self._numbers.add(used.number - 1)
+        if step.number - 1 > before and step.previous is not None:
+            self._numbers.add(step.number - 1)
             self._lost[step.previous.t] = step.previous.data
-        self._steps.append(used)
-        self._by_time[used.t] = used
+        self._steps.append(_Known(step.number, step.t))
+        for i, t in enumerate(step.late_times):
+            self._by_time.setdefault(t, []).append(_Used(step.number, None, Datum(file, i)))
+        if not step.late_times:
+            self._by_time.setdefault(step.t, []).append(_Used(step.number, step.digest, Datum(file, None)))
 
     def __len__(self) -> int:
         return len(self._steps)
@@ -67,19 +65,27 @@ class Seen:
         """The last time; before the first step, none is late."""
         return self._steps[-1].t if self._steps else -np.inf
 
-    def compare(self, snapshot: Snapshot) -> SeenBefore:
-        """What a snapshot is to the run."""
+    def versions(self, t: float) -> list[Datum]:
+        """All data that the run has used for a time, those that count last."""
+        return [one.at for one in self._by_time.get(t, [])]
+
+    def compare(self, snapshot: Snapshot, since: int = 0) -> SeenBefore:
+        """What a snapshot is to the run.
+
+        Args:
+            snapshot: the snapshot.
+            since: the first version of the data of its time that counts as used; -1 for the last one alone.
+        """
         t = snapshot.t
         if t > self.last:
             return SeenBefore(later=True)
-        step = self._by_time.get(t)
-        if step is not None:
-            if step.digest == data_digest(snapshot) or same_data(step.file.snapshot, snapshot):
-                return SeenBefore()
-            return SeenBefore(
-                why=f"the data at {self._said(t)} are not those that were stored; a step that was sampled cannot "
-                "change: leave it out, or begin another run"
-            )
+        used = self._by_time.get(t)
+        if used is not None:
+            first = len(used) - 1 if since < 0 else since
+            for i, one in enumerate(used[first:], first):
+                if one.digest == data_digest(snapshot) or same_data(one.at.snapshot(), snapshot):
+                    return SeenBefore(version=i)
+            return SeenBefore(why=f"the data at {self._said(t)} are not those that were stored")
         data = self._lost.get(t)
         if data is not None and data != data_digest(snapshot):
             return SeenBefore(
@@ -89,8 +95,7 @@ class Seen:
         if data is not None or self._is_lost(t):
             return SeenBefore()
         return SeenBefore(
-            why=f"{self._said(t)} is before the last stored time, {self._said(self.last)}, but was never seen; only "
-            "later times can be added"
+            why=f"{self._said(t)} is before the last stored time, {self._said(self.last)}, but was never seen"
         )
 
     def _said(self, t: float) -> str:
@@ -109,22 +114,27 @@ class Seen:
         return True
 
 
-def same_data(a: Snapshot, b: Snapshot) -> bool:
-    """Whether two snapshots hold the same rows, in whatever order."""
-    rows_a, rows_b = _rows(a), _rows(b)
-    if rows_a is None or rows_b is None or rows_a.shape != rows_b.shape:
-        return False
-    return np.array_equal(_sorted(rows_a), _sorted(rows_b), equal_nan=True)
+class OnDisk:
+    """What a snapshot is to a run on disk, of which all arrivals may be given again from the first one on.
 
+    Args:
+        seen: the data that the run has used.
+        again: whether data that were replaced are known, as where all are given anew; otherwise they are put back.
+    """
 
-def _rows(snapshot: Snapshot) -> np.ndarray | None:
-    """One row a location: inputs, data, context; ``None`` where the data are not of that form."""
-    n = len(snapshot.x)
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves((snapshot.y, snapshot.context))]
-    if any(leaf.shape != (n,) or leaf.dtype.kind not in "fiub" for leaf in leaves):
-        return None
-    return np.column_stack([snapshot.x, *leaves])
+    def __init__(self, seen: Seen, again: bool = True):
+        self.seen, self._again = seen, again
+        self._since: dict[float, int] = {}  # the version of each time that was given last
 
+    def __call__(self, snapshot: Snapshot) -> SeenBefore:
+        """What a snapshot is to the run."""
+        found = self.seen.compare(snapshot, self._since.get(snapshot.t, 0) if self._again else -1)
+        if found.refused:
+            self._since[snapshot.t] = len(self.seen.versions(snapshot.t))  # which it is to become
+            return found._replace(why=f"{self.seen.folder}: {found.why}")
+        self._since[snapshot.t] = found.version
+        return found
 
-def _sorted(rows: np.ndarray) -> np.ndarray:
-    return rows[np.lexsort(rows.T[::-1])]
+    def replaced(self) -> list[float]:
+        """The times of which the data given last have been replaced by others since."""
+        return [t for t, version in self._since.items() if version < len(self.seen.versions(t)) - 1]

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from seqgp.base.errors import DataError
 from seqgp.base.info import Info
 from seqgp.base.snapshot import Snapshot
 from seqgp.base.transforms import transform_of
 from seqgp.evaluate.forecaster import MEMORY, Forecaster
+from seqgp.io.late_data import LateData
 from seqgp.io.layout import MANIFEST, STEPS, step_path
 from seqgp.io.lock import locked
-from seqgp.io.seen import Seen
-from seqgp.io.step import Step
-from seqgp.io.store import Store, Writer
+from seqgp.io.seen import OnDisk, Seen
+from seqgp.io.step import labels_of
+from seqgp.io.store import Store
+from seqgp.io.timestamps import moment_text
+from seqgp.io.writer import Writer
+from seqgp.samplers.arrivals import Arrivals
 from seqgp.samplers.base import Sampler, State
-from seqgp.samplers.loop import Callback, loop
+from seqgp.samplers.loop import Callback, Late, LateOption, loop
 
 
 class Continuation(NamedTuple):
@@ -40,9 +44,18 @@ class Session:
         store: the run.
         keep: how many of the last steps to keep: whole on disk, and as infos in memory.
         forecast: whether each snapshot is predicted before it is used.
+        late: what is done with late and corrected snapshots, as in ``run``.
     """
 
-    def __init__(self, sampler: Sampler, store: Store, keep: int | None = None, forecast: bool = True):
+    def __init__(
+        self,
+        sampler: Sampler,
+        store: Store,
+        keep: int | None = None,
+        forecast: bool = True,
+        late: LateOption = "revise",
+    ):
+        self.late: LateOption = late
         self.sampler, self.store, self.keep, self.forecast = sampler, store, keep, forecast
         self._memory: _Memory | None = None
         self._writer: Writer | None = None
@@ -60,33 +73,39 @@ class Session:
 
     def extend(
         self,
-        snapshots: Iterable[Snapshot],
+        snapshots: Iterable[Snapshot] | Callable[[Seen], Iterable[Snapshot]],
         key: Any = None,
         configuration: dict[str, Any] | None = None,
         callbacks: Callback | Iterable[Callback] = (),
         progress: bool | None = None,
+        again: bool = True,
     ) -> Continuation:
-        """Sample after each of some snapshots; those that the run has used are skipped. Arguments as of ``run``."""
+        """Sample after each of some snapshots; those that the run has used are skipped. Arguments as of ``run``.
+
+        Snapshots may be a function of the data that the run has used, which is called while the run is held. ``again``
+        says whether data that were replaced count as used: where all snapshots may be given once more.
+        """
         with self._writing(key, configuration) as writer:
             memory = self._current()
             called: list[Any] = [callbacks] if callable(callbacks) else list(callbacks)
-            current = _Current(snapshots, memory)
-            added: list[Step] = []
+            known = OnDisk(memory.seen, again)
+            given = snapshots(memory.seen) if callable(snapshots) else snapshots
+            arrivals = Arrivals(given, known, self.late, self.sampler, lambda: memory.state)
+            arrivals.given = memory.snapshot
 
             def save(state: State, info: Info) -> None:
-                added.append(writer.append(state, info, current.snapshot))
-                memory.add(state, info, current.snapshot, _mark(self.store, state.step))
+                late = None if arrivals.late is None else late_data(arrivals.late, state)
+                step = writer.append(state, info, arrivals.snapshot, late)
+                memory.add(state, info, arrivals.snapshot, _mark(self.store, state.step))
+                memory.seen.add(step)
 
-            try:
-                done = loop(
-                    self.sampler, current, self.store.manifest.random_key(), memory.state, [save, *called], progress,
-                    self.keep, memory.forecaster,
-                )  # fmt: skip
-            finally:
-                for step in added:
-                    memory.seen.add(step)
+            done = loop(
+                self.sampler, arrivals, self.store.manifest.random_key(), memory.state, [save, *called], progress,
+                self.keep, memory.forecaster,
+            )  # fmt: skip
+            _name_replaced(self.store, known.replaced())
             infos = [*memory.infos[:-1], done.infos[-1]] if done.infos else list(memory.infos)
-            return Continuation(done.state, infos, current.snapshot)
+            return Continuation(done.state, infos, arrivals.snapshot)
 
     @contextlib.contextmanager
     def _writing(self, key: Any, configuration: dict[str, Any] | None) -> Iterator[Writer]:
@@ -139,10 +158,10 @@ def _read(store: Store, sampler: Sampler, keep: int | None, forecast: bool) -> _
     steps = list(store)
     mark = _mark(store, steps[-1].number if steps else 0)  # before anything is read: what is written later is noticed
     state = steps[-1].state if steps else None
-    infos = [step.info for step in (steps if keep is None else steps[-max(keep, MEMORY) :])]
+    infos = [step.info for step in (steps if keep is None else steps[-max(keep, 2 * MEMORY) :])]
     memory = _Memory(state, steps[-1].snapshot if steps else None, infos, Seen(store), mark)
     transform = transform_of(store.manifest.section("data")) if store.exists else None
-    recent = [info.scores for info in infos[-MEMORY:]]
+    recent = [info.scores for info in infos if info.scores][-MEMORY:]
     memory.forecaster = Forecaster(sampler.model, recent, transform) if forecast else None
     memory.keep, memory.infos = keep, infos[-keep if keep else None :]
     return memory
@@ -165,26 +184,18 @@ def _status(path: Any) -> tuple[int, ...] | None:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-class _Current:
-    """An iterable that remembers the snapshot it gave last, and leaves out those that the run has used."""
+def _name_replaced(store: Store, times: list[float]) -> None:
+    """Data that were given once more, although others have replaced them since, are not passed over in silence."""
+    if times:
+        first = moment_text(min(times), store.manifest.section("data"))
+        warnings.warn(
+            f"{store.path}: the data given for {first}{f' and {len(times) - 1} more times' if times[1:] else ''} were "
+            "corrected since, and stay so; `seqgp update` with a table of the earlier values puts them back",
+            stacklevel=4,
+        )
 
-    def __init__(self, snapshots: Iterable[Snapshot], memory: _Memory):
-        self._snapshots, self._given = snapshots, memory.snapshot
-        self._seen = None if memory.state is None else memory.seen
 
-    @property
-    def snapshot(self) -> Snapshot:
-        if self._given is None:
-            raise DataError("run: no snapshot was given")
-        return self._given
-
-    def __iter__(self) -> Iterator[Snapshot]:
-        for snapshot in self._snapshots:
-            if self._seen is not None and isinstance(snapshot, Snapshot):
-                found = self._seen.compare(snapshot)
-                if found.refused:
-                    raise DataError(f"{self._seen.folder}: {found.why}")
-                if not found.later:
-                    continue
-            self._given = snapshot
-            yield snapshot
+def late_data(late: Late, state: State) -> LateData:
+    """What a step that revised the past keeps of it."""
+    found = getattr(state, "beside_late", lambda t: {})(late.snapshots[0].t)
+    return LateData(late.snapshots, tuple(labels_of(one) for one in late.snapshots), found)

@@ -75,14 +75,18 @@ class Stations:
         data = self._store.manifest.section("data")
         for step in self._store.after(self._read):
             self._read = step.number
-            if step.labels is None:
-                continue
-            x = step.snapshot.x
-            self._several |= self._repeated(step.labels, x)
-            for name, point in zip(step.labels, self._points(x)):
-                there = self._known.setdefault(name, _Known(point, f"in the run, at {moment_text(step.t, data)},"))
-                if there.point != point:  # of a run whose locations have moved already
-                    self._several.add(name)
+            late = step.late
+            found = [(step.snapshot, step.labels), *(zip(late.snapshots, late.labels) if late else ())]
+            for snapshot, labels in found:
+                self._note(labels, snapshot.x, f"in the run, at {moment_text(snapshot.t, data)},")
+
+    def _note(self, labels: list[str] | None, x: np.ndarray, where: str) -> None:
+        if labels is None:
+            return
+        self._several |= self._repeated(labels, x)
+        for name, point in zip(labels, self._points(x)):
+            if self._known.setdefault(name, _Known(point, where)).point != point:  # of locations that moved already
+                self._several.add(name)
 
     def _points(self, x: np.ndarray) -> list[Point]:
         return [tuple(point) for point in x[:, self._first :].tolist()]

@@ -8,7 +8,7 @@ import hashlib
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,14 +19,14 @@ from seqgp.base.snapshot import Snapshot
 from seqgp.base.transforms import transform_of
 from seqgp.io.errors import DamagedError, StoreError
 from seqgp.io.files import Container, write_container
+from seqgp.io.header import Previous, wrong_header
+from seqgp.io.late_data import PART as LATE
+from seqgp.io.late_data import LateData, beside, decode_late, encode_late, kept_data
 from seqgp.io.layout import step_path
 from seqgp.io.manifest import FORMAT, Manifest, sealed
 from seqgp.io.serialise import Arrays, check_fields, decode, encode
 from seqgp.io.summary import Summary, summarise
 from seqgp.samplers.base import State
-
-PARTS = {"run", "step", "t", "labels", "data", "state", "info", "snapshot", "summary"}  # of a header
-
 
 _UNREADABLE = (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, RecursionError)
 
@@ -120,23 +120,49 @@ class Step:
         found = self._header.get("previous")
         return None if found is None else Previous(float(found["t"]), found["data"])
 
-    def needed(self) -> range:
-        """The numbers of the steps whose data are needed to go on from this one; it is whole."""
+    @property
+    def late(self) -> LateData | None:
+        """The late and corrected data that the step put into the past; ``None`` where it took a further snapshot."""
+        return None if self._header.get(LATE) is None else self._decode(LATE)
+
+    @property
+    def late_times(self) -> list[float]:
+        """The times of late and corrected data."""
+        return (self._header.get(LATE) or {"t": []})["t"]
+
+    @property
+    def beside_times(self) -> list[float]:
+        """The times of what is kept beside the data after late ones."""
+        return (self._header.get(LATE) or {"beside_t": []})["beside_t"]
+
+    def needed(self, unreadable: frozenset[int] = frozenset()) -> list[int]:
+        """The numbers of the steps whose data are needed to go on from this one; it is whole.
+
+        Args:
+            unreadable: the numbers of steps that are there and cannot be read.
+        """
         asked: list[int] = []
 
-        def ask(dropped: int) -> Any:
-            asked.append(dropped)
+        def ask(count: int) -> Any:
+            asked.append(count)
             raise _Asked
 
         with contextlib.suppress(_Asked):
             self._decode("state").unpacked(ask)
-        return range(asked[0] + 1, self.number + 1) if asked else range(0)
+        return kept_data(self._back(unreadable), asked[0]).numbers[::-1] if asked else []
+
+    def _back(self, unreadable: frozenset[int] = frozenset()) -> Iterator[Step | int]:
+        """This step and those before it, the last first; a number in place of one that is not there."""
+        yield self
+        for number in range(self.number - 1, 0, -1):
+            path = step_path(self.path.parent.parent, number)
+            yield number if number in unreadable or not path.exists() else Step(path, self._manifest)
 
     def verify(self) -> dict[str, Any]:
         """Read everything, and raise where something is broken; the header."""
         with self.opened() as container:
             arrays = {name: container[name] for name in container}  # each is read once
-            there = [part for part in ("state", "beside_data") if container.header.get(part) is not None]
+            there = [part for part in ("state", "beside_data", LATE) if container.header.get(part) is not None]
             for part in ("info", "snapshot", "summary", *there):
                 self._decode_from(container, part, arrays)
             return container.header
@@ -156,17 +182,24 @@ class Step:
         """What later steps need of this one, where they do."""
         return self._decode("beside_data") if self._header.get("beside_data") is not None else None
 
-    def _kept(self, dropped: int) -> list[tuple[Snapshot, Any]]:
-        """The data of this step and of those before it, but for the first few, and what is kept beside them."""
+    def _kept(self, count: float) -> list[tuple[Snapshot, Any]]:
+        """The data of the last few times up to this step, as they were then, and what is kept beside them."""
         folder = self.path.parent.parent
-        steps = [Step(step_path(folder, number), self._manifest) for number in range(dropped + 1, self.number + 1)]
-        lost = [step.number for step in steps if not step.path.exists()]
-        if lost:
+        found = kept_data(self._back(), count)
+        lost = [number for number in found.numbers if not step_path(folder, number).exists()]
+        times = sorted(found.data)[-int(min(count, len(found.data))) :]
+        if lost or len(times) < count < math.inf:
+            what = f"step {lost[-1]} are needed to go on from here, and are lost" if lost else "earlier steps are lost"
             raise DamagedError(
-                f"{self.path}: the data of step {lost[0]} are needed to go on from here, and are lost; `seqgp check "
-                f"{folder} --repair` recovers them, or goes back to the step before"
+                f"{self.path}: the data of {what}; `seqgp check {folder} --repair` recovers them, or goes back to the "
+                "step before"
             )
-        return [(step.snapshot, step.beside_data) for step in steps]
+        return [(found.data[t].snapshot(), beside(found.beside.get(t))) for t in times]
+
+    def data_now(self) -> list[Snapshot]:
+        """The data of all times up to this step, as they were when it was sampled; those of lost steps are left out."""
+        found = kept_data(self._back(), math.inf).data
+        return [found[t].snapshot() for t in sorted(found)]
 
     def _decode(self, part: str) -> Any:
         with self.opened() as container:
@@ -191,7 +224,7 @@ def decoded(header: dict[str, Any], part: str, arrays: Any) -> Any:
         DamagedError: where it is not.
     """
     try:
-        found: Any = decode(header[part], arrays)
+        found: Any = decode_late(header[LATE], arrays) if part == LATE else decode(header[part], arrays)
         if part == "snapshot":
             found = Snapshot(*found)
         elif part == "summary":
@@ -208,44 +241,20 @@ def decoded(header: dict[str, Any], part: str, arrays: Any) -> Any:
     return found
 
 
-def wrong_header(header: dict[str, Any]) -> str:
-    """What is wrong with the header of a step, in words; empty where nothing is."""
-    if not set(header) >= PARTS:
-        return f"lacks {', '.join(sorted(PARTS - set(header)))}"
-    labels = header["labels"]
-    right = {
-        "t": _is_number(header["t"]) and math.isfinite(header["t"]),
-        "labels": labels is None or (isinstance(labels, list) and all(isinstance(label, str) for label in labels)),
-        "data": isinstance(header["data"], str),
-        "format": isinstance(header.get("format", FORMAT), int),
-        "previous": _is_previous(header.get("previous")),
-    } | {part: isinstance(header[part], dict) for part in ("info", "snapshot", "summary")}
-    wrong = [name for name, fine in right.items() if not fine]
-    return f"holds no {' and no '.join(wrong)}" if wrong else ""
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _is_previous(value: Any) -> bool:
-    if value is None:
-        return True
-    kinds = isinstance(value, dict) and {"t": _is_number(value.get("t")), "data": isinstance(value.get("data"), str)}
-    return bool(kinds) and all(kinds.values())
-
-
-class Previous(NamedTuple):
-    """What a step says of the one before it, should that be lost."""
-
-    t: float
-    data: str
-
-
 def write_step(
-    path: Path, manifest: Manifest, state: State, info: Info, snapshot: Snapshot, previous: Previous | None = None
+    path: Path,
+    manifest: Manifest,
+    state: State,
+    info: Info,
+    snapshot: Snapshot,
+    previous: Previous | None = None,
+    late: LateData | None = None,
+    labels: list[str] | None = None,
 ) -> None:
-    """Write a step: whole, or not at all."""
+    """Write a step, with the late data that it put into the past: whole, or not at all.
+
+    ``labels`` are the names of the locations of a snapshot that has none itself.
+    """
     arrays: Arrays = {}
     header = {
         "format": FORMAT,
@@ -254,7 +263,7 @@ def write_step(
         "step": state.step,
         "t": float(state.t),
         "key": manifest.key,  # of the run: the next step folds its number into it
-        "labels": labels_of(snapshot),
+        "labels": labels_of(snapshot) or labels,
         "data": data_digest(snapshot),
         "previous": None if previous is None else previous._asdict(),
         "state": encode(state.packed(), "state", arrays),
@@ -262,7 +271,7 @@ def write_step(
         "snapshot": encode(tuple(snapshot), "snapshot", arrays),
         "beside_data": encode(state.beside_data(), "beside_data", arrays),
         "summary": encode(tuple(summarise(state, transform_of(manifest.section("data")))), "summary", arrays),
-    }
+    } | ({} if late is None else {LATE: encode_late(late, arrays)})
     write_container(path, header, arrays)
 
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 import contextlib
 import shutil
 import warnings
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from seqgp.base.errors import DataError, SeqgpError
-from seqgp.base.info import Info
+from seqgp.base.errors import SeqgpError
 from seqgp.base.snapshot import Snapshot
 from seqgp.io.errors import DamagedError, StoreError
 from seqgp.io.files import PARTIAL, sync_folder
 from seqgp.io.integrity import Damage, check_run, repair_run
 from seqgp.io.layout import BROKEN, LEFT, STEPS, own_folder, step_files, step_path, unfinished_files
 from seqgp.io.layout import MANIFEST as NAME
-from seqgp.io.lock import HOLDER, LOCK, Held, locked
+from seqgp.io.lock import HOLDER, LOCK, locked
 from seqgp.io.manifest import (
     HOW_TO_SEE,
     REMEDY,
@@ -32,9 +30,10 @@ from seqgp.io.manifest import (
     unseen_objects,
     write_manifest,
 )
-from seqgp.io.step import Previous, Step, write_step
+from seqgp.io.step import Step
+from seqgp.io.writer import Writer
 from seqgp.model import Model
-from seqgp.samplers.base import Sampler, State
+from seqgp.samplers.base import Sampler
 
 
 class Store:
@@ -98,8 +97,21 @@ class Store:
 
     @property
     def times(self) -> list[float]:
-        """The times of all steps."""
+        """The times of all steps; a step that revised the past has that of the step before it."""
         return [step.t for step in self]
+
+    def standing(self) -> list[Step]:
+        """One step a time: where late data revised the past, the last of those at that time."""
+        found: list[Step] = []
+        for step in self:
+            if found and step.late_times:
+                found.pop()
+            found.append(step)
+        return found
+
+    def snapshots(self) -> list[Snapshot]:
+        """The data of all times as they are now, late and corrected ones included."""
+        return self.latest().data_now()
 
     def step(self, number: int) -> Step:
         """The step of a number, from 1."""
@@ -116,10 +128,12 @@ class Store:
         return Step(files[-1], manifest)
 
     def __getitem__(self, t: float) -> Step:
-        """The step at a time."""
+        """The step at a time; where late data revised the past, the last one."""
+        found = None
         for step in self:
-            if step.t == float(t):
-                return step
+            found = step if step.t == float(t) else found
+        if found is not None:
+            return found
         times = self.times
         span = f"{len(times)} times from {times[0]} to {times[-1]}" if times else "no step yet"
         raise StoreError(f"{self.path}: no step at t = {t}; the run has {span}")
@@ -236,60 +250,6 @@ class Store:
 
     def _files(self) -> list[Path]:
         return step_files(self.path)
-
-
-class Writer:
-    """The right to add steps to a run, while the lock is held."""
-
-    def __init__(self, store: Store, keep: int | None, held: Held):
-        self.store = store
-        self.keep = keep
-        self._held = held
-        self._last = store.latest() if len(store) else None
-        self._whole: deque[Step] | None = None  # those that are not summaries, the oldest first
-
-    def take_up(self, held: Held) -> None:
-        """Go on with the lock held anew; nobody else has written since it was held before."""
-        self._held = held
-
-    def last(self) -> Step | None:
-        """The step to go on from; ``None`` where the run has none yet."""
-        step = self._last
-        if step is not None and not step.whole:
-            raise DamagedError(
-                f"{self.store.path}: the draws of the last step ({step.number}) are not kept, so the run cannot go on; "
-                "begin a new one, with a larger keep="
-            )
-        return step
-
-    def append(self, state: State, info: Info, snapshot: Snapshot) -> Step:
-        """Add a step, and shrink those that are no longer kept whole."""
-        last = self._last
-        if last is not None and state.step <= last.number:
-            raise StoreError(f"{self.store.path}: step {state.step} is there already; the last is {last.number}")
-        if state.t != snapshot.t:
-            raise DataError(f"{self.store.path}: a state at t = {state.t} with data at t = {snapshot.t}")
-        self._held.check()
-        path = self.store._path(state.step)
-        previous = None if last is None else Previous(last.t, last.digest)
-        if self.keep is not None and self._whole is None:
-            self._whole = self._whole_steps()
-        write_step(path, self.store.manifest, state, info, snapshot, previous)
-        self._last = Step(path, self.store.manifest)
-        if self.keep is not None and self._whole is not None:
-            self._whole.append(self._last)
-            while len(self._whole) > self.keep:  # the oldest first: a process that dies leaves the last ones whole
-                self._whole.popleft().shrink()
-        return self._last
-
-    def _whole_steps(self) -> deque[Step]:
-        """The steps from the last back to the first that is a summary: before it, all are."""
-        found: deque[Step] = deque()
-        for step in reversed(self.store.last_ones(None)):
-            if not step.whole:
-                break
-            found.appendleft(step)
-        return found
 
 
 def _is_ours(path: Path) -> bool:

@@ -43,7 +43,7 @@ def forecast_checks(store: Store, model: Model | None = None, last: int = 30) ->
     model = model or store.model
     if model is None:
         return []
-    steps, transform = list(store)[-last - 1 :], transform_of(store.manifest.section("data"))
+    steps, transform = store.standing()[-last - 1 :], transform_of(store.manifest.section("data"))
     checks = []
     for before, after in itertools.pairwise(steps):
         snapshot = after.snapshot

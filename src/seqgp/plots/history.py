@@ -77,7 +77,9 @@ def history_of(source: Any, model: Model | None = None) -> History:
         return _named([moment], "A run in memory", {}, beside)
     assert store is not None
     transform = transform_of(store.manifest.section("data"))
-    moments = [_history_step(step.snapshot, step.labels, step.summary, step.info, transform) for step in store]
+    moments = [
+        _history_step(step.snapshot, step.labels, step.summary, step.info, transform) for step in store.standing()
+    ]
     if not moments:
         raise StoreError(f"{store.path}: the run has no step yet")
     return _named(moments, title_of(store) or store.path.name, store.manifest.section("data"), beside)

@@ -94,7 +94,7 @@ class State(Protocol):
         """The state again, from what was kept.
 
         Args:
-            kept: from a number of steps to the data of those after it, each with what was kept beside them.
+            kept: from a number of times to the data of the last so many, each with what was kept beside them.
         """
         ...
 
@@ -116,6 +116,17 @@ class Refreshing(Protocol):
 
     def refresh(self, key: Key[Array, ""], state: Any, progress: Progress | None = None) -> tuple[State, Info]:
         """The state corrected by all data so far."""
+        ...
+
+
+@runtime_checkable
+class Revising(Protocol):
+    """A sampler that takes late and corrected snapshots."""
+
+    def revise(
+        self, key: Key[Array, ""], state: Any, snapshots: Any, progress: Progress | None = None
+    ) -> tuple[State, Info]:
+        """The state as if these snapshots had come in order, each in place of what is known at its time."""
         ...
 
 

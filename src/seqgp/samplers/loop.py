@@ -5,21 +5,29 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 from jaxtyping import Array, Key
 
-from seqgp.base.errors import DataError
+from seqgp.base.errors import DataError, SamplerError
 from seqgp.base.info import Info, OnlineInfo
 from seqgp.base.snapshot import Snapshot
 from seqgp.runtime import stopping
 from seqgp.runtime.progress import ProgressBar
-from seqgp.samplers.base import Refreshing, Sampler, State
+from seqgp.samplers.base import Refreshing, Revising, Sampler, State
 from seqgp.samplers.keys import FORECASTS, REFRESH
 
 Callback = Callable[[State, Info], None]
+NO_PAST = "it keeps no past, so late and corrected data cannot be used; leave them out, or take OnlineSampler"
+LateOption = Literal["revise", "refuse", "skip"]  # what is done with late and corrected data
 Forecast = Callable[[Key[Array, ""], State, Snapshot], tuple[dict[str, float], tuple[str, ...]]]
+
+
+class Late(NamedTuple):
+    """Late and corrected snapshots, which a step puts into the past all at once."""
+
+    snapshots: tuple[Snapshot, ...]
 
 
 class LoopResult(NamedTuple):
@@ -31,7 +39,7 @@ class LoopResult(NamedTuple):
 
 def steps(
     sampler: Sampler,
-    snapshots: Iterable[Snapshot],
+    snapshots: Iterable[Snapshot | Late],
     key: Key[Array, ""],
     state: State | None = None,
     progress: bool | None = None,
@@ -40,15 +48,20 @@ def steps(
     """Yield the state and the info after each snapshot.
 
     The key of a step depends only on ``key`` and the number of the step, so a sequence that resumes from a state gives
-    the same draws. ``forecast`` is called with the state before each snapshot; the info holds what it returns.
+    the same draws. ``forecast`` is called with the state before each snapshot; the info holds what it returns. ``Late``
+    snapshots revise the past, which is a step of its own at the time of the last one.
     """
     with ProgressBar(progress) as bar:
         for snapshot in snapshots:
             stopping.check()
             number = 0 if state is None else state.step
             key_step = jax.random.fold_in(key, number)
-            bar.begin(snapshot.t if isinstance(snapshot, Snapshot) else float("nan"))
-            if state is None:
+            bar.begin(snapshot.t if isinstance(snapshot, Snapshot) else float("nan") if state is None else state.t)
+            if isinstance(snapshot, Late):
+                if not isinstance(sampler, Revising):
+                    raise SamplerError(f"{type(sampler).__name__}: {NO_PAST}")
+                state, info = sampler.revise(key_step, state, snapshot.snapshots, progress=bar.advance)
+            elif state is None:
                 state, info = sampler.init(key_step, snapshot, progress=bar.advance)
             else:
                 if forecast is not None:
@@ -68,7 +81,7 @@ def _forecast(forecast: Forecast | None, key, state: State, snapshot: Snapshot) 
 
 def loop(
     sampler: Sampler,
-    snapshots: Iterable[Snapshot],
+    snapshots: Iterable[Snapshot | Late],
     key: Key[Array, ""],
     state: State | None = None,
     callbacks: Callback | Iterable[Callback] = (),

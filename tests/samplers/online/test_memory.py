@@ -60,7 +60,7 @@ def test_a_bounded_history_is_taken_up_again_bit_for_bit():
         key = jax.random.fold_in(jax.random.key(0), i)
         state, _ = sampler.init(key, snapshot) if state is None else sampler.step(key, state, snapshot)
     assert state.memory is not None
-    again = state.packed().unpacked(lambda dropped: [(one, None) for one in data[dropped:35]])
+    again = state.packed().unpacked(lambda count: [(one, None) for one in data[35 - count : 35]])
     one, other = (sampler.step(jax.random.key(5), s, data[-1])[0] for s in (state, again))
     assert np.array_equal(one.latent, other.latent)
 
@@ -109,6 +109,6 @@ def test_a_bounded_history_of_stations_that_come_and_go():
             )
     assert len(counts) >= 4
     assert counts[1:] == counts[1:2] * len(counts[1:])
-    again = state.packed().unpacked(lambda dropped: [(one, None) for one in data[dropped:65]])
+    again = state.packed().unpacked(lambda count: [(one, None) for one in data[65 - count : 65]])
     one, other = (sampler.step(jax.random.key(5), s, data[-1])[0] for s in (state, again))
     assert np.array_equal(one.latent, other.latent)

@@ -51,7 +51,10 @@ def check_snapshots(
         check_snapshot(model, snapshot, design)
     for last, snapshot in itertools.pairwise(found):
         if not snapshot.t > last.t:
-            raise DataError(f"snapshots: t = {snapshot.t} is not after the last t = {last.t}")
+            raise DataError(
+                f"snapshots: t = {snapshot.t} is not after the last t = {last.t}; FullSampler takes all times at "
+                "once: sort them, each time once, with late and corrected data in their places"
+            )
         if snapshot.x.shape[1] != last.x.shape[1]:
             raise DataError(
                 f"snapshots: x at t = {snapshot.t} has {snapshot.x.shape[1]} columns, but at t = {last.t} it has "

@@ -73,7 +73,7 @@ def _exactness(state: OnlineState, step: OnlineStep, approximate: str) -> Exactn
         return Exactness(True, "Gaussian data: the filters are exact", state.step)
     correction = state.correction
     assert correction is not None
-    now = correction.step == state.step
+    now = correction.step == state.step - state.revisions  # the number of snapshots
     why = "corrected by paths" if now else f"EP of each snapshot alone since step {correction.step}"
     return Exactness(now, why, correction.step, correction.paths, float(np.sqrt(correction.variance)))
 

@@ -90,7 +90,7 @@ def _check_times(state: OnlineState, late: list[Snapshot], history: int | None) 
             raise DataError(f"revise: x at t = {one.t} has {one.x.shape[1]} columns, but the run's {state.dimension}")
     if state.memory is None:
         return
-    anchor = state.snapshots[state.memory.anchor - state.dropped - 1].t
+    anchor = state.fixed_until
     if late[0].t <= anchor:
         raise DataError(
             f"revise: t = {late[0].t} is beyond the bounded history (history={history}): the data up to t = {anchor} "

@@ -96,9 +96,19 @@ class OnlineState(NamedTuple):
         """The surrogate of the last snapshot: no later step can find it again."""
         return self.surrogates[-1]
 
+    def beside_late(self, t: float) -> dict[float, SnapshotSurrogate]:
+        """After late data from a time on: the surrogates of all snapshots from there on, which were found again."""
+        pairs = zip(self.snapshots, self.surrogates)
+        return {one.t: surrogate for one, surrogate in pairs if one.t >= t and surrogate is not None}
+
+    @property
+    def fixed_until(self) -> float:
+        """The time up to which no data can be revised any more; minus infinity where all data are kept."""
+        return -np.inf if self.memory is None else self.snapshots[self.memory.anchor - self.dropped - 1].t
+
     def unpacked(self, kept: Callable[[int], Sequence[tuple[Snapshot, Any]]]) -> OnlineState:
         """With the data again, and the surrogate of each."""
-        snapshots, surrogates = zip(*kept(self.dropped))
+        snapshots, surrogates = zip(*kept(self.step - self.revisions - self.dropped))
         return self._replace(snapshots=snapshots, surrogates=surrogates)
 
     def revived(self, model: Model) -> Live:

@@ -211,6 +211,9 @@ def check_step(model: Model, tau: int, state: SequentialState, snapshot: Snapsho
     if len(state.window.times) != tau:
         raise SamplerError(f"step: the state carries a window of {len(state.window.times)} times, but tau = {tau}")
     if not snapshot.t > state.t:
-        raise DataError(f"t = {snapshot.t} is not after the last t = {state.t}")
+        raise DataError(
+            f"t = {snapshot.t} is not after the last t = {state.t}; SequentialSampler keeps no past: leave late data "
+            "out, or take OnlineSampler"
+        )
     if snapshot.x.shape[1] != state.dimension:
         raise DataError(f"Snapshot: x has {snapshot.x.shape[1]} columns, but the last one had {state.dimension}")
