@@ -13,7 +13,8 @@ import numpy as np
 from jaxtyping import Float
 
 from seqgp.samplers.particles import Particles, systematic
-from seqgp.samplers.proposals import Mixture, StudentProposal, log_normal
+from seqgp.samplers.proposals import Mixture, StudentProposal, log_normal, move_grid, snapped, variance_in_cells
+from seqgp.statespace.shared_lengthscales import snap
 
 MIN_ESS_FRACTION = 0.4  # of the particles are effective
 GOOD_ESS_FRACTION = 0.6  # an importance sample is taken at once
@@ -43,6 +44,7 @@ class ParticleTarget(NamedTuple):
     choose: Callable[[Any, np.ndarray], Any]  # filters of an index
     either: Callable[[np.ndarray, Any, Any], Any]  # (take, new filters, old filters)
     prior: tuple[np.ndarray, np.ndarray]  # mean and sd of z
+    on_grid: tuple[int, ...] = ()  # entries of z whose proposals lie on a grid, so that particles share them
 
 
 class Rejuvenation(NamedTuple):
@@ -96,6 +98,7 @@ def rejuvenate_at(
         rounds += 1
         fits.append(_fit(reference, power, target))
         proposal = Mixture((fits[-1], fits[-2]), (0.8, 0.2)) if len(fits) > 1 else Mixture((fits[-1],), (1.0,))
+        proposal = snapped(proposal, target.on_grid)
         z = proposal.points(rng, size)
         found = target.evaluate(z)
         spent += found.filter_steps
@@ -121,7 +124,7 @@ def rejuvenate_at(
 
 
 def _fit(particles: Particles, power: float, target: ParticleTarget) -> StudentProposal:
-    floor = 1e-10 * target.prior[1] ** 2
+    floor = 1e-10 * target.prior[1] ** 2 + variance_in_cells(particles.z, target.on_grid, target.prior[1])
     return StudentProposal.fitted(particles.z, particles.weights(power), floor)
 
 
@@ -143,10 +146,12 @@ def _resample_and_move(
         part[index] for part in (particles.z, particles.log_prior, particles.log_evidences, particles.log_increment)
     )
     began, accepted, spent, moves = z, 0.0, 0, 0
+    grid = move_grid(fit, z, target.on_grid)
     while moves < MIN_MOVES or (
         moves < MAX_MOVES and spent < MAX_FILTER_STEPS and _correlation(began, z) > MAX_CORRELATION
     ):
         proposed = z + 1.7 / np.sqrt(d) * rng.standard_normal(z.shape) @ fit.root.T
+        proposed = proposed if grid is None else snap(proposed, grid)  # the walk stays symmetric
         found = target.evaluate(proposed)
         spent, moves = spent + found.filter_steps, moves + 1
         new_prior = log_normal(proposed, *target.prior)

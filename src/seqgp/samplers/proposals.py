@@ -8,6 +8,15 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import gammaincinv, gammaln, logsumexp, ndtri
 
+from seqgp.statespace.shared_lengthscales import (
+    LengthscaleGrid,
+    nested_grid,
+    on_grid,
+    snap,
+    snapped_log_density,
+    spacing,
+)
+
 DEGREES_OF_FREEDOM = 7.0  # degrees of freedom of a proposal
 COVARIANCE_INFLATION = 1.3  # its covariance over that of the particles
 
@@ -74,6 +83,50 @@ class Mixture(NamedTuple):
         """The log density at each point."""
         terms = [part.log_density(z) + np.log(share) for part, share in zip(self.parts, self.shares)]
         return np.asarray(logsumexp(np.stack(terms), axis=0))
+
+
+class Snapped(NamedTuple):
+    """A proposal whose space lengthscales are moved to the centres of the cells of a grid."""
+
+    proposal: Mixture
+    grid: LengthscaleGrid
+
+    def points(self, rng: np.random.Generator, count: int) -> Float[np.ndarray, "n d"]:
+        """Those of the proposal, moved."""
+        return snap(self.proposal.points(rng, count), self.grid)
+
+    def log_density(self, z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+        """At points that have been moved: the mean over the cell that they stand for."""
+        return snapped_log_density(self.proposal.log_density, z, self.grid)
+
+
+def snapped(proposal: Mixture, entries: tuple[int, ...]) -> Mixture | Snapped:
+    """A proposal whose chosen entries of ``z`` lie on a grid of half a standard deviation; as it is without any."""
+    if not entries:
+        return proposal
+    fit = proposal.parts[0]
+    return Snapped(proposal, nested_grid(fit.mean, fit.root @ fit.root.T, entries))
+
+
+def variance_in_cells(z: Float[np.ndarray, "n d"], entries: tuple[int, ...], sd: np.ndarray) -> Float[np.ndarray, " d"]:
+    """What entries on a grid lack of their variance: ``h² / 12`` for cells of width ``h``; zero for the others.
+
+    Where all are in one cell, this is taken to be as wide as half of ``sd``.
+    """
+    found = np.zeros(z.shape[1])
+    for i in entries:
+        width = spacing(z[:, i])
+        found[i] = (width if np.isfinite(width) else 0.5 * sd[i]) ** 2 / 12
+    return found
+
+
+def move_grid(fit: StudentProposal, z: Float[np.ndarray, "n d"], entries: tuple[int, ...]) -> LengthscaleGrid | None:
+    """For random walks of points on a grid: as fine as theirs or finer, so that they lie on it; ``None`` elsewhere."""
+    if not entries or not on_grid(z[:, list(entries)]):
+        return None
+    grid = nested_grid(fit.mean, fit.root @ fit.root.T, entries)
+    finer = np.array([min(1.0, spacing(z[:, i]) / grid.steps[i, j]) for j, i in enumerate(entries)])
+    return grid._replace(steps=grid.steps * finer[None, :])
 
 
 def _solved(root: Float[np.ndarray, "d d"], columns: Float[np.ndarray, "d n"]) -> Float[np.ndarray, "d n"]:

@@ -25,6 +25,8 @@ from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.observation import LatentGaussian, Observation, Query, SiteOperator
 from seqgp.statespace.update import possible
 
+TOGETHER = 200  # sites above which each particle's eigenvectors keep a core busy, and memory is for one at a time
+
 
 class RotatedState(NamedTuple):
     """``M`` small Gaussians, and what the data say about the coefficients of the mean."""
@@ -80,8 +82,9 @@ class RotatedFilter(eqx.Module):
         return n
 
     def together(self, query: Query | None = None) -> bool:
-        """Always at the sites; elsewhere covariances are written out."""
-        return query is None or query.at_sites or self._dense.together(query)
+        """At few sites, or many of a grid, whose eigenvectors are small; elsewhere covariances are written out."""
+        small = self.axes is not None or self.sites <= TOGETHER
+        return small and (query is None or query.at_sites or self._dense.together(query))
 
     @property
     def _dense(self) -> DenseFilter:
@@ -93,6 +96,12 @@ class RotatedFilter(eqx.Module):
         pairs = [eigenvectors(matrix) for matrix in self._factors(parameters)]
         values = functools.reduce(jnp.kron, [jnp.maximum(value, 0.0) for value, _ in pairs])
         return RotatedMatrices(parameters, tuple(vectors for _, vectors in pairs), parameters["scale"] ** 2 * values)
+
+    def from_basis(
+        self, parameters: Parameters, values: Float[Array, " M"], vectors: Float[Array, "M M"]
+    ) -> RotatedMatrices:
+        """The same where eigenvalues (times scale²) and eigenvectors of space are known: without axes."""
+        return RotatedMatrices(parameters, (vectors,), values)
 
     def start(self, matrices: RotatedMatrices) -> RotatedState:
         """The state before any data."""

@@ -156,6 +156,12 @@ class NetworkFilter(eqx.Module):
         both = mask[:, None] & mask[None, :]
         return NetworkMatrices(parameters, space_modes(tuple(jnp.where(both, space, 0.0) for space in spaces)))
 
+    def from_basis(
+        self, parameters: Parameters, values: Float[Array, " M"], vectors: Float[Array, "M M"]
+    ) -> NetworkMatrices:
+        """The same where eigenvalues (times scale²) and eigenvectors of space are known: of one term."""
+        return NetworkMatrices(parameters, Modes(vectors, values[None, :]))
+
     def start(self, matrices: NetworkMatrices) -> NetworkState:
         """The state before any data."""
         stationary, q = self.ssm.stationary(matrices.parameters), len(self.ssm.in_state)

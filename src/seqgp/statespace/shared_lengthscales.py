@@ -20,6 +20,7 @@ from jaxtyping import Float, Int
 from scipy.special import logsumexp
 
 WIDTH = 0.5  # of a cell, in posterior standard deviations
+FINEST = 2.0**-30  # the narrowest cell of a nested grid
 NODES = 10  # of the Gauss–Legendre rule in each direction of a cell: exact to rounding for smooth proposals
 
 
@@ -57,6 +58,34 @@ def lengthscale_grid(
     steps = width * np.linalg.solve(root, np.asarray(cov)[chosen]).T
     steps[chosen] = width * root
     return LengthscaleGrid(tuple(index), np.asarray(mean)[chosen], steps)
+
+
+def nested_grid(
+    mean: Float[np.ndarray, " d"], cov: Float[np.ndarray, "d d"], index: tuple[int, ...], width: float = WIDTH
+) -> LengthscaleGrid:
+    """A grid whose cells are powers of two wide, about ``width`` standard deviations, with a centre at zero.
+
+    A finer grid has the centres of a coarser one among its own, so that eigenvectors serve again where the posterior
+    contracts. The other entries move along the regression on the chosen ones, as in :func:`lengthscale_grid`.
+    """
+    chosen = list(index)
+    cov = np.asarray(cov)
+    sd = np.sqrt(np.diag(cov)[chosen])
+    edges = np.maximum(2.0 ** np.round(np.log2(width * sd)), FINEST)
+    steps = np.linalg.solve(cov[np.ix_(chosen, chosen)], cov[chosen]).T * edges[None, :]
+    steps[chosen] = np.diag(edges)
+    return LengthscaleGrid(tuple(index), np.zeros(len(chosen)), steps)
+
+
+def on_grid(values: Float[np.ndarray, "*S"]) -> bool:
+    """Whether values are centres of cells of some :func:`nested_grid`."""
+    scaled = np.asarray(values) / FINEST
+    return bool(np.all(scaled == np.round(scaled)))
+
+
+def spacing(values: Float[np.ndarray, " n"]) -> float:
+    """The smallest distance between different values: the width of a cell; infinite where all are the same."""
+    return float(np.min(np.diff(np.unique(values)), initial=np.inf))
 
 
 def cells(z: Float[np.ndarray, "n d"], grid: LengthscaleGrid) -> Int[np.ndarray, "n J"]:

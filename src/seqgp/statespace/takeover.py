@@ -17,25 +17,25 @@ from seqgp.statespace.protocol import Filter
 RECENT = 32  # snapshots from which a filter that takes over knows what complete data would have left
 
 
-def take_over(before: Filter, after: Filter, matrices: Any, state: Any) -> tuple[Any, Any]:
+def take_over(before: Filter, after: Filter, matrices: Any, state: Any, found: Any = None) -> tuple[Any, Any]:
     """matrices and state of the filter ``after``, whose first sites are those of the filter ``before``.
 
     Exact, except where the covariance is compressed to the rank of a :class:`NetworkFilter`, which adds to what it
-    folded.
+    folded. ``found`` are the matrices of that, where they are known.
     """
     if not isinstance(after, NetworkFilter):
         dense, matrices, state = before.as_dense(matrices, state)
         return dense.extended(after, matrices, state)  # pyright: ignore[reportArgumentType]
     if isinstance(before, RotatedFilter) and before.sites == after.sites:
-        return _rotated_to_low_rank(before, after, matrices, state)
-    return _dense_to_low_rank(before, after, matrices, state)
+        return _rotated_to_low_rank(before, after, matrices, state, found)
+    return _dense_to_low_rank(before, after, matrices, state, found)
 
 
 def _rotated_to_low_rank(
-    before: RotatedFilter, after: NetworkFilter, matrices: RotatedMatrices, state: RotatedState
+    before: RotatedFilter, after: NetworkFilter, matrices: RotatedMatrices, state: RotatedState, found: Any
 ) -> tuple[NetworkMatrices, NetworkState]:
     """Exactly: after complete data the covariance is a function of ``K_space``, so only its eigenvalues are sorted."""
-    found = after.matrices_at(matrices.parameters)
+    found = after.matrices_at(matrices.parameters) if found is None else found
     vectors, largest_first = found.modes.vectors, jnp.argsort(-matrices.values)
 
     def turned(values: Float[Array, "*k M"]) -> Float[Array, "*k M"]:
@@ -54,12 +54,12 @@ def _rotated_to_low_rank(
     return found, NetworkState(low_rank, jnp.zeros(()))
 
 
-def _dense_to_low_rank(before: Filter, after: NetworkFilter, matrices: Any, state: Any):
+def _dense_to_low_rank(before: Filter, after: NetworkFilter, matrices: Any, state: Any, found: Any):
     """By way of the covariance written out, on all sites."""
     ssm, parameters = after.ssm, matrices.parameters
     dense, known, written = before.as_dense(matrices, state)
     _, written = dense.extended(after.dense, known, written)
-    found = after.matrices_at(parameters)
+    found = after.matrices_at(parameters) if found is None else found
     noise = ssm.model.likelihood.noise(after.context, parameters)
     stationary = ssm.stationary(parameters)
     complete = complete_blocks(

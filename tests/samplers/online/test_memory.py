@@ -6,7 +6,7 @@ import pytest
 
 import seqgp
 from seqgp.runtime import engine
-from seqgp.samplers.online import filters, predictive
+from seqgp.samplers.online import predictive, programs
 from seqgp.samplers.online.filters import run_filters
 from seqgp.samplers.online.history import laid_out
 from seqgp.samplers.online.memory import QuadraticFit
@@ -104,9 +104,8 @@ def test_a_bounded_history_of_stations_that_come_and_go():
         before = state and state.dropped
         state, _ = sampler.init(key, snapshot) if state is None else sampler.step(key, state, snapshot)
         if before is not None and state.dropped > before:
-            counts.append(
-                sum(function in (filters._run, filters._convert, filters._begin) for function, *_ in engine._CACHE)
-            )
+            ours = (programs.run_snapshots, programs.convert_filters, programs.begin_filters)
+            counts.append(sum(function in ours for function, *_ in engine._CACHE))
     assert len(counts) >= 4
     assert counts[1:] == counts[1:2] * len(counts[1:])
     again = state.packed().unpacked(lambda count: [(one, None) for one in data[65 - count : 65]])

@@ -12,6 +12,7 @@ from seqgp.base.errors import SamplerError
 from seqgp.runtime.engine import cores
 from seqgp.samplers.online.filters import LANES, fault_of
 from seqgp.samplers.online.history import Timeline
+from seqgp.samplers.online.sharing import shares_space, space_entries
 from seqgp.samplers.particles import Particles
 from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.memory_plan import FilterKind, FilterSize, filter_bytes
@@ -21,6 +22,10 @@ from seqgp.statespace.rank import DENSE_GAPS
 from seqgp.statespace.snapshot_ep import FAULTS
 
 BYTES_PER_FLOAT = 8  # bytes
+COPIES_OF_MATRICES = 3  # of the particles, the best ones proposed and the last ones
+COPIES_OF_STATES = 5  # and of these before and after a step
+SHARED_BASES = 20  # values of a space lengthscale, half a standard deviation apart, that particles have
+EIGEN_MATRICES = 6  # matrices of the sites' number, that an eigendecomposition has in hand
 WORKING_MATRICES = 4  # matrices of the state's size, that an update of one filter has in hand at once
 NEGLIGIBLE_WEIGHT = 0.01  # of the weight before a snapshot, that particles without an answer may have
 
@@ -29,44 +34,61 @@ def check_memory(history: Timeline, particles: int) -> None:
     """Raise, before anything is compiled, where the filters of all particles do not fit into memory."""
     filter, here = history.filter, max(particles // jax.process_count(), 1)
     each, working = particle_bytes(filter), working_bytes(filter)
-    needed, available = here * each + working, available_bytes()
+    bases, available = bases_bytes(filter, here), available_bytes()
+    needed = here * each + bases + working
     if available is None or needed <= available:
         return
-    fewer = int((available - working) // each) // LANES * LANES
+    fewer = int((available - working - bases) // each) // LANES * LANES
     remedy = f"particles={fewer} fit; or" if fewer >= LANES else "no number of particles fits:"
+    eigenvectors = f", and the eigenvectors that particles share {bases / 1e9:.1f} GB of it" if bases else ""
     raise SamplerError(
         f"OnlineSampler: t = {history.snapshots[-1].t}: the filters ({filter.name}) of {particles} particles on "
-        f"{filter.sites} sites, with states of order {history.ssm.order} and {len(history.ssm.states)} terms, "
-        f"need {needed / 1e9:.1f} GB, and {available / 1e9:.1f} GB are available; {remedy} take "
-        "latent=seqgp.Knots(…)"
+        f"{filter.sites} sites (all different inputs so far), with states of order {history.ssm.order} and "
+        f"{len(history.ssm.states)} terms, need {needed / 1e9:.1f} GB{eigenvectors}, and {available / 1e9:.1f} GB are "
+        f"available; {remedy} take latent=seqgp.Knots(…)"
     )
 
 
 def particle_bytes(filter: Filter) -> int:
-    """Of one particle: matrices of particles and of those proposed, and states before and after a step."""
+    """Of one particle: what it holds, as often as a rejuvenation has it at once.
+
+    There are the particles, the best and the last of those proposed, and the states before and after a step; where some
+    are chosen or mixed, the same again.
+    """
     ssm, sites = filter.ssm, filter.sites
     order, coefficients = ssm.order, len(ssm.in_state)
+    shared = shares_space(filter)
     if isinstance(filter, DenseFilter):
         matrices, state = len(ssm.states) * sites**2, (order * sites + coefficients) ** 2
     elif isinstance(filter, NetworkFilter):
         found = filter_bytes(*_network_size(filter))
-        return 2 * (found.parameters + found.basis) + 3 * found.state
+        matrices, state = (found.parameters + found.basis) // BYTES_PER_FLOAT, found.state // BYTES_PER_FLOAT
     else:
         axes = getattr(filter, "axes", None) or (np.empty(sites),)
         matrices = sum(len(axis) ** 2 for axis in axes) + sites
         state = (order + order**2 + coefficients * order) * sites
-    return BYTES_PER_FLOAT * (2 * matrices + 3 * state)
+    return BYTES_PER_FLOAT * ((0 if shared else COPIES_OF_MATRICES * matrices) + COPIES_OF_STATES * state)
+
+
+def bases_bytes(filter: Filter, particles: int) -> int:
+    """Of the eigenvectors that particles share: those in use, and those of two proposals."""
+    if not shares_space(filter):
+        return 0
+    entries = len(space_entries(filter.ssm) or ())
+    each = min(particles, SHARED_BASES**entries)
+    return BYTES_PER_FLOAT * (COPIES_OF_MATRICES if entries else 1) * each * filter.sites * (filter.sites + 1)
 
 
 def working_bytes(filter: Filter) -> int:
-    """Of the updates that run at the same time, beside states that come and go."""
+    """Of what runs at the same time beside states that come and go: updates, and eigendecompositions."""
+    square = BYTES_PER_FLOAT * filter.sites**2 * cores()
     if isinstance(filter, NetworkFilter):
-        return filter_bytes(*_network_size(filter)).work * cores()
+        return max(filter_bytes(*_network_size(filter)).work * cores(), EIGEN_MATRICES * square)
     if not isinstance(filter, DenseFilter):
-        return BYTES_PER_FLOAT * WORKING_MATRICES * filter.sites**2 * cores()
-    return (
-        BYTES_PER_FLOAT * WORKING_MATRICES * (filter.ssm.order * filter.sites + len(filter.ssm.in_state)) ** 2 * cores()
-    )
+        whole = getattr(filter, "axes", None) is None
+        return EIGEN_MATRICES * square if whole else WORKING_MATRICES * BYTES_PER_FLOAT * filter.sites
+    size = filter.ssm.order * filter.sites + len(filter.ssm.in_state)
+    return BYTES_PER_FLOAT * WORKING_MATRICES * size**2 * cores()
 
 
 def _network_size(filter: NetworkFilter) -> tuple[FilterKind, FilterSize]:

@@ -8,7 +8,7 @@ then come out the same, bit for bit.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -16,25 +16,41 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from seqgp.runtime.devices import on_each, placed, spread
+from seqgp.runtime.devices import placed, spread
 from seqgp.runtime.engine import compiled, cores, in_threads
 from seqgp.runtime.processes import gathered, share
 from seqgp.samplers.online.history import Timeline, operator_of
+from seqgp.samplers.online.programs import (
+    begin_filters,
+    begin_shared,
+    convert_filters,
+    convert_to_shared,
+    parameters_of,
+    run_snapshots,
+)
+from seqgp.samplers.online.sharing import (
+    SharedMatrices,
+    matrices_at,
+    shared_matrices,
+    shares,
+    space_entries,
+    with_room,
+)
 from seqgp.statespace.dense import DenseFilter
-from seqgp.statespace.observation import Observation, Query, stacked
+from seqgp.statespace.observation import Observation, stacked
 from seqgp.statespace.protocol import Filter
 from seqgp.statespace.snapshot_ep import SHORTFALL
-from seqgp.statespace.takeover import take_over
 
 SNAPSHOTS_PER_CALL = 8  # snapshots per call where many are run through
 LANES = 16  # groups are of whole bundles: what a processor computes at once must not depend on their number
 
 
 class Filters(NamedTuple):
-    """Environments and states of the filters of this process's particles, in groups of consecutive ones."""
+    """Matrices and states of the filters of this process's particles, in groups of consecutive ones."""
 
     groups: tuple[tuple[Any, Any], ...]
     segment: int  # of the history, whose filter they belong to
+    keys: Float[np.ndarray, "S J"] | None = None  # the space entries of each z, where eigenvectors may be shared
 
 
 class Spent(NamedTuple):
@@ -74,8 +90,16 @@ def run_further(
 def started(history: Timeline, z: Float[np.ndarray, "S d"]) -> Filters:
     """Filters for new values of ``z``, before any data."""
     mine, filter = z[share(len(z))], history.segments[0].filter
-    tasks = [compiled(_begin, filter, placed(mine[part], len(mine)))[0] for part in particle_slices(len(mine))]
-    return Filters(tuple(in_threads(tasks)), 0)
+    parts, entries = particle_slices(len(mine)), space_entries(filter.ssm)
+    keys = None if entries is None else mine[:, list(entries)]
+    if keys is None or not shares(filter, keys):
+        tasks = [compiled(begin_filters, filter, placed(mine[part], len(mine)))[0] for part in parts]
+        return Filters(tuple(in_threads(tasks)), 0, keys)
+    shared = [
+        shared_matrices(filter, compiled(parameters_of, filter.ssm, mine[part])[0](), keys[part]) for part in parts
+    ]
+    states = in_threads([compiled(begin_shared, filter, one)[0] for one in shared])
+    return Filters(tuple(zip(shared, states)), 0, keys)
 
 
 def _run_calls(
@@ -127,7 +151,7 @@ def fault_of(history: Timeline, z: Float[np.ndarray, "1 d"]) -> Fault | None:
     filters, _, _ = run_filters(history, z, len(history.snapshots) - 1)
     while filters.segment < len(history.segments) - 1:
         filters, _ = _converted(filters, history, filters.segment + 1)
-    found = np.asarray(compiled(_faults, filter, observation, *filter_of(filters, 0))[0]())
+    found = np.asarray(compiled(_faults, filter, observation, *filter_of(filters, 0, filter))[0]())
     if not found.any():
         return None
     x = history.snapshots[-1].x
@@ -156,19 +180,54 @@ def _faults(filter: Filter, observation: Observation, matrices, state):
 
 def chosen(filters: Filters, index: np.ndarray) -> Filters:
     """The filters of other particles: those of an index."""
-    whole, mine = gathered(_joined(filters), particle_count(filters)), index[share(len(index))]
-    return _split(jax.tree.map(lambda leaf: leaf[mine], whole), len(mine), filters.segment)
+    mine = index[share(len(index))]
+
+    def of_index(leaf):
+        return leaf[mine]
+
+    if _shared(filters):
+        plain, place, bases = _laid_open(filters)
+        return _laid_up(jax.tree.map(of_index, plain), place[mine], bases, filters.segment, filters.keys[mine])  # type: ignore[index]
+    whole = gathered(_joined(filters.groups), particle_count(filters))
+    keys = None if filters.keys is None else filters.keys[mine]
+    return _split(jax.tree.map(of_index, whole), len(mine), filters.segment, keys)
 
 
 def either(take: np.ndarray, new: Filters, old: Filters) -> Filters:
     """The new filter of each particle where ``take`` says so, otherwise the old one."""
-    groups, mine = [], take[share(len(take))]
-    for part, one, other in zip(particle_slices(len(mine)), new.groups, old.groups):
-        mask = mine[part]
-        groups.append(
-            jax.tree.map(lambda a, b: np.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b), one, other)  # noqa: B023
-        )
-    return Filters(tuple(placed(group, len(mine)) for group in groups), new.segment)
+    mine = take[share(len(take))]
+
+    def mixed(a, b):
+        return np.where(mine.reshape(-1, *[1] * (np.ndim(a) - 1)), a, b)
+
+    keys = None if new.keys is None or old.keys is None else mixed(new.keys, old.keys)
+    if _shared(new):
+        (one, place, bases), (other, old_place, old_bases) = _laid_open(new), _laid_open(old)
+        places = mixed(place, old_place + len(bases))
+        return _laid_up(jax.tree.map(mixed, one, other), places, bases + old_bases, new.segment, keys)
+    return _split(jax.tree.map(mixed, _joined(new.groups), _joined(old.groups)), len(mine), new.segment, keys)
+
+
+def _shared(filters: Filters) -> bool:
+    return isinstance(filters.groups[0][0], SharedMatrices)
+
+
+def _laid_open(filters: Filters) -> tuple[Any, np.ndarray, list[Any]]:
+    """Parameters and states of all particles, and the place of each among the bases of all groups."""
+    plain, places, bases = [], [], []
+    for matrices, state in filters.groups:
+        plain.append((matrices.parameters, state))
+        places.append(np.asarray(matrices.place) + len(bases))
+        bases += matrices.bases
+    return _joined(tuple(plain)), np.concatenate(places), bases
+
+
+def _laid_up(plain: Any, place: np.ndarray, bases: list[Any], segment: int, keys: np.ndarray) -> Filters:
+    groups = []
+    for part in particle_slices(len(place)):
+        parameters, state = jax.tree.map(lambda leaf: leaf[part], plain)  # noqa: B023
+        groups.append((with_room(parameters, place[part], bases), state))
+    return Filters(tuple(groups), segment, keys)
 
 
 def particle_count(filters: Filters) -> int:
@@ -181,13 +240,17 @@ def group_bounds(filters: Filters) -> np.ndarray:
     return share(particle_count(filters)).start + np.cumsum([0, *_sizes(filters)])
 
 
-def filter_of(filters: Filters, particle: int) -> tuple[Any, Any]:
-    """matrices and state of one particle."""
+def filter_of(filters: Filters, particle: int, filter: Filter | None = None) -> tuple[Any, Any]:
+    """Matrices and state of one particle; the filter is needed where particles share eigenvectors."""
     ends = np.cumsum(_sizes(filters))
     process, place = divmod(particle, int(ends[-1]))
     group = int(np.searchsorted(ends, place, side="right"))
+    matrices, state = filters.groups[group]
+    if isinstance(matrices, SharedMatrices):
+        at = place - int(ends[group])
+        return matrices_at(filter, matrices, at), jax.tree.map(lambda leaf: np.asarray(leaf)[at], state)
     # Each process offers the filter in that place; the one that is asked for is taken.
-    offered = jax.tree.map(lambda leaf: np.asarray(leaf)[place - ends[group]][None], filters.groups[group])
+    offered = jax.tree.map(lambda leaf: np.asarray(leaf)[place - ends[group]][None], (matrices, state))
     return jax.tree.map(lambda leaf: leaf[process], gathered(offered, jax.process_count()))
 
 
@@ -195,47 +258,23 @@ def _sizes(filters: Filters) -> list[int]:
     return [len(jax.tree.leaves(state)[0]) for _, state in filters.groups]
 
 
-def over_particles(filter: Filter, function: Callable, query: Query | None = None) -> Callable:
-    """A function of one particle for many: all at once where they are small, else one after the other."""
-    small = filter.together(query)
-    many = jax.vmap(function) if small else lambda *args: jax.lax.map(lambda one: function(*one), args)
-    return lambda *args: on_each(many, len(jax.tree.leaves(args)[0]))(*args)
-
-
-def _begin(filter: Filter, z):
-    def one(z):
-        matrices = filter.matrices(z)
-        return matrices, filter.start(matrices)
-
-    return over_particles(filter, one)(z)
-
-
-def _run(filter: Filter, observations: Observation, all_matrices, states):
-    def one(matrices, state):
-        def body(state, observation):
-            state = filter.predict(matrices, state, observation.dt)
-            return filter.update(matrices, state, observation)
-
-        return jax.lax.scan(body, state, observations)
-
-    return over_particles(filter, one)(all_matrices, states)
-
-
-def _convert(before: Filter, after: Filter, all_matrices, states):
-    def one(matrices, state):
-        return take_over(before, after, matrices, state)
-
-    return over_particles(after, one)(all_matrices, states)
-
-
 def _converted(filters: Filters, history: Timeline, number: int) -> tuple[Filters, float]:
     before, after = history.segments[number - 1].filter, history.segments[number].filter
-    runs = [compiled(_convert, before, after, *group) for group in filters.groups]
-    return Filters(tuple(in_threads([run for run, _ in runs])), number), sum(seconds for _, seconds in runs)
+    keys = filters.keys
+    if keys is None or not shares(after, keys):
+        runs = [compiled(convert_filters, before, after, *group) for group in filters.groups]
+        groups = tuple(in_threads([run for run, _ in runs]))
+        return Filters(groups, number, keys), sum(seconds for _, seconds in runs)
+    parts, runs, shared = particle_slices(len(keys)), [], []
+    for part, (matrices, states) in zip(parts, filters.groups):
+        shared.append(shared_matrices(after, matrices.parameters, keys[part]))
+        runs.append(compiled(convert_to_shared, before, after, matrices, states, shared[-1]))
+    found = in_threads([run for run, _ in runs])
+    return Filters(tuple(zip(shared, found)), number, keys), sum(seconds for _, seconds in runs)
 
 
 def _advanced(filters: Filters, filter: Filter, observations: Observation) -> tuple[Filters, np.ndarray, Spent]:
-    runs = [compiled(_run, filter, observations, *group) for group in filters.groups]
+    runs = [compiled(run_snapshots, filter, observations, *group) for group in filters.groups]
     results = in_threads([run for run, _ in runs])
     groups = tuple((matrices, state) for (matrices, _), (state, _) in zip(filters.groups, results))
     found = np.concatenate([np.asarray(increments) for _, increments in results])
@@ -267,11 +306,11 @@ def particle_slices(count: int) -> list[slice]:
     return [slice(int(a), int(b)) for a, b in itertools.pairwise(bounds)]
 
 
-def _joined(filters: Filters) -> Any:
+def _joined(groups: tuple[Any, ...]) -> Any:
     # By NumPy: JAX would compile each slice and concatenation of its own.
-    return jax.tree.map(lambda *leaves: np.concatenate([np.asarray(leaf) for leaf in leaves]), *filters.groups)
+    return jax.tree.map(lambda *leaves: np.concatenate([np.asarray(leaf) for leaf in leaves]), *groups)
 
 
-def _split(whole: Any, count: int, segment: int) -> Filters:
+def _split(whole: Any, count: int, segment: int, keys: np.ndarray | None) -> Filters:
     groups = (jax.tree.map(lambda leaf: leaf[part], whole) for part in particle_slices(count))  # noqa: B023
-    return Filters(tuple(placed(group, count) for group in groups), segment)
+    return Filters(tuple(placed(group, count) for group in groups), segment, keys)

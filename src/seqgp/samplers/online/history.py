@@ -35,7 +35,6 @@ from seqgp.statespace.network import NetworkFilter
 from seqgp.statespace.observation import Observation, SiteOperator, reduced
 from seqgp.statespace.protocol import Filter
 
-MAX_SITES = 1000  # at most, of stations
 MAX_LOST_VARIANCE = 1e-5  # of the prior variance may be left out by the modes of knots
 
 
@@ -126,11 +125,6 @@ class Timeline(NamedTuple):
                 "for stations that come and go, seqgp.Knots(…) for inputs that move"
             )
         x = np.concatenate([self.layout.x, fresh])
-        if len(x) > MAX_SITES:
-            raise SamplerError(
-                f"OnlineSampler: {len(x)} different inputs by t = {snapshot.t}, more than {MAX_SITES} stations: use "
-                "latent=seqgp.Knots(…) for inputs that move"
-            )
         return self.layout._replace(x=x, axes=None)
 
 

@@ -22,8 +22,9 @@ from seqgp.base.info import LeaveOneOut
 from seqgp.fields.sites import pad_rows
 from seqgp.runtime.engine import compiled, in_threads
 from seqgp.runtime.processes import gathered
-from seqgp.samplers.online.filters import Filters, over_particles, particle_count
+from seqgp.samplers.online.filters import Filters, particle_count
 from seqgp.samplers.online.history import Timeline, operator_of
+from seqgp.samplers.online.programs import over_particles
 from seqgp.statespace.latent_moments import latent_moments
 from seqgp.statespace.leave_one_out import leave_one_out
 from seqgp.statespace.observation import Query

@@ -21,13 +21,14 @@ from seqgp.samplers.ibis import Rejuvenation
 from seqgp.samplers.online.filters import SNAPSHOTS_PER_CALL, Filters, Spent, run_filters, run_further
 from seqgp.samplers.online.history import Timeline
 from seqgp.samplers.online.memory import Memory
+from seqgp.samplers.online.sharing import entries_on_grid
 from seqgp.samplers.particles import Particles
-from seqgp.samplers.proposals import Mixture, StudentProposal, log_normal
+from seqgp.samplers.proposals import Mixture, StudentProposal, log_normal, snapped, variance_in_cells
 
 SNAPSHOTS_PER_STEP = SNAPSHOTS_PER_CALL  # that new particles run over in a step, beside the one that arrives
 FROM_SNAPSHOTS = 64  # of a history from which rejuvenations are spread; a shorter one is run over within the step
-BEGIN_ESS_FRACTION = 0.5  # of the particles effective, below which new ones begin
-LEAST_ESS_FRACTION = 0.2  # below which the step waits for a rejuvenation, as on short histories
+BEGIN_ESS_FRACTION = 0.6  # of the particles effective, below which new ones begin
+LEAST_ESS_FRACTION = 0.1  # below which the step waits for a rejuvenation, as on short histories
 
 
 class PendingParticles(NamedTuple):
@@ -83,17 +84,17 @@ def advance_pending(
         memory: what the data up to its anchor said about the parameters, where not all are kept.
         dropped: how many snapshots are not kept.
     """
-    prior, new = history.ssm.particle_prior(), pending.particles
+    prior, new, entries = history.ssm.particle_prior(), pending.particles, entries_on_grid(history.filter)
     if new is None:
         if old.ess() >= BEGIN_ESS_FRACTION * len(old.z):
             return Advanced(Pending(), None, Spent())
-        new = begin_pending(rng, old, prior)
+        new = begin_pending(rng, old, prior, None, entries)
     new, filters, spent = run_pending(history, Pending(new, pending.filters), forget, memory, dropped)
     if new.done < len(history.snapshots):
         return Advanced(Pending(new, filters), None, spent)
     found = caught_up(new, prior)
     if not np.isfinite(found.log_weights()).any() or found.ess() <= old.ess():
-        return Advanced(Pending(begin_pending(rng, old, prior, new)), None, spent)
+        return Advanced(Pending(begin_pending(rng, old, prior, new, entries)), None, spent)
     told = Rejuvenation("spread", 1.0, new.rounds, found.ess(), 1.0, new.rounds * new.done, 0.0)
     return Advanced(Pending(), (found, filters, told), spent)
 
@@ -103,11 +104,17 @@ def begin_pending(
     old: Particles,
     prior: tuple[np.ndarray, np.ndarray],
     before: PendingParticles | None = None,
+    entries: tuple[int, ...] = (),
 ) -> PendingParticles:
-    """New particles from a distribution fitted to the old ones; after a proposal that failed, a mixture with that."""
+    """New particles from a distribution fitted to the old ones; after a proposal that failed, a mixture with that.
+
+    The given ``entries`` of ``z`` lie on a grid, so that particles share them.
+    """
     size = len(old.z)
-    fit = StudentProposal.fitted(old.z, old.weights(), 1e-10 * prior[1] ** 2)
+    floor = 1e-10 * prior[1] ** 2 + variance_in_cells(old.z, entries, prior[1])
+    fit = StudentProposal.fitted(old.z, old.weights(), floor)
     proposal = Mixture((fit,), (1.0,)) if before is None else Mixture((fit, before.fit), (0.8, 0.2))
+    proposal = snapped(proposal, entries)
     z, zeros = proposal.points(rng, size), np.zeros(size)
     rounds = 1 if before is None else before.rounds + 1
     return PendingParticles(z, proposal.log_density(z), zeros, zeros, 0, rounds, fit)

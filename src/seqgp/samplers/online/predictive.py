@@ -17,8 +17,9 @@ from seqgp.linalg.types import Array
 from seqgp.model import Model
 from seqgp.runtime.engine import compiled, in_threads
 from seqgp.runtime.processes import gathered
-from seqgp.samplers.online.filters import Filters, chosen, group_bounds, over_particles, particle_count
+from seqgp.samplers.online.filters import Filters, chosen, group_bounds, particle_count
 from seqgp.samplers.online.history import Timeline, all_known, operator_of
+from seqgp.samplers.online.programs import over_particles
 from seqgp.statespace.delayed import DelayedFilter
 from seqgp.statespace.latent_moments import latent_moments
 from seqgp.statespace.observation import Query

@@ -25,9 +25,11 @@ from seqgp.runtime.engine import compiled, in_threads
 from seqgp.runtime.processes import gathered
 from seqgp.samplers.ibis import UNTEMPERED_ESS_FRACTION, Evaluated, ParticleTarget, rejuvenate
 from seqgp.samplers.online.budget import check_memory
-from seqgp.samplers.online.filters import Filters, chosen, either, over_particles, particle_count, run_filters
+from seqgp.samplers.online.filters import Filters, chosen, either, particle_count, run_filters
 from seqgp.samplers.online.history import Timeline, laid_out
 from seqgp.samplers.online.predictive import predictive_of
+from seqgp.samplers.online.programs import over_particles
+from seqgp.samplers.online.sharing import entries_on_grid
 from seqgp.samplers.online.state import Live, OnlineState
 from seqgp.samplers.online.step import OnlineStep
 from seqgp.samplers.online.update import ratios_of, update_filters
@@ -185,7 +187,7 @@ def _temper(step: OnlineStep, old: Timeline, old_evidence: Float[np.ndarray, " S
     particles = step.particles
     found = _Bridged(step.filters, particles.log_evidences, particles.log_increment)
     base, increment = parts(old_evidence, found)
-    target = ParticleTarget(evaluate, choose, mixed, step.ssm.particle_prior())
+    target = ParticleTarget(evaluate, choose, mixed, step.ssm.particle_prior(), entries_on_grid(step.history.filter))
     bridged = particles._replace(log_evidences=base, log_increment=increment)
     particles, found, rejuvenations = rejuvenate(step.rng, bridged, found, target)
     step.particles = particles._replace(log_evidences=found.before, log_increment=found.last)

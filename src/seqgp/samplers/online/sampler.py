@@ -24,12 +24,13 @@ from seqgp.model import Model
 from seqgp.runtime.engine import compiled
 from seqgp.runtime.progress import Progress
 from seqgp.samplers.online.filters import Spent
-from seqgp.samplers.online.history import check_latent
+from seqgp.samplers.online.history import begin, check_latent
 from seqgp.samplers.online.info import online_info
 from seqgp.samplers.online.loo import loo_of_step
 from seqgp.samplers.online.pending import Pending
 from seqgp.samplers.online.predictive import draws_at_data
 from seqgp.samplers.online.revise import list_of_late, movement, revise_filters, revised_history
+from seqgp.samplers.online.sharing import entries_on_grid
 from seqgp.samplers.online.state import Live, OnlineState
 from seqgp.samplers.online.step import OnlineStep, Past
 from seqgp.samplers.particles import Particles, systematic
@@ -37,6 +38,7 @@ from seqgp.samplers.proposals import log_normal, normal_points
 from seqgp.samplers.validation import check_snapshot, check_state, check_together, model_digest
 from seqgp.statespace.linearise import check_linearisable
 from seqgp.statespace.model import StateSpaceModel
+from seqgp.statespace.shared_lengthscales import nested_grid, snap, snapped_log_density
 
 MIN_PARTICLES = 16  # particles
 MOST = 10_000  # paths
@@ -146,17 +148,26 @@ class OnlineSampler:
         self.check_likelihood(snapshot)
         check_together(key, snapshot, particles=self.particles)
         rng, key_draws = _generators(key)
-        mean, sd = self.ssm.particle_prior()
-        z = normal_points(rng, mean, sd, self.particles) if len(mean) else np.zeros((self.particles, 0))
-        prior, none = log_normal(z, mean, sd), np.zeros(self.particles)
         step = OnlineStep(
-            self.ssm, self.latent, self.forget, rng, Particles(z, prior, none, none, prior, 0.0), progress,
-            self._paths(),
-        )  # fmt: skip
+            self.ssm, self.latent, self.forget, rng, self._from_prior(rng, snapshot), progress, self._paths()
+        )
         step.update(None, snapshot)
         if not self.model.likelihood.pointwise:
             step.recentre()
         return self._finished(key_draws, step, start, _ahead(step))
+
+    def _from_prior(self, rng: np.random.Generator, snapshot: Snapshot) -> Particles:
+        """Particles of the prior; where those of a network share eigenvectors, with lengthscales on a grid."""
+        mean, sd = self.ssm.particle_prior()
+        z = normal_points(rng, mean, sd, self.particles) if len(mean) else np.zeros((self.particles, 0))
+        proposal, none = log_normal(z, mean, sd), np.zeros(self.particles)
+        first = begin(self.ssm, self.latent, snapshot).filter if self.model.likelihood.conjugate else None
+        entries = () if first is None else entries_on_grid(first)
+        if entries:
+            grid = nested_grid(mean, np.diag(sd**2), entries)
+            z = snap(z, grid)
+            proposal = snapped_log_density(lambda points: log_normal(points, mean, sd), z, grid)
+        return Particles(z, log_normal(z, mean, sd), none, none, proposal, 0.0)
 
     def step(
         self, key: Key[Array, ""], state: OnlineState, snapshot: Snapshot, progress: Progress | None = None

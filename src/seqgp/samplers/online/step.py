@@ -28,6 +28,7 @@ from seqgp.samplers.online.history import Timeline, laid_out
 from seqgp.samplers.online.memory import Memory, QuadraticFit, discounted_evidence
 from seqgp.samplers.online.pending import Pending, advance_pending, may_spread
 from seqgp.samplers.online.rank import with_accurate_rank
+from seqgp.samplers.online.sharing import entries_on_grid
 from seqgp.samplers.online.state import Live
 from seqgp.samplers.online.update import Ratios, central, ratios_of, update_filters
 from seqgp.samplers.particles import Particles
@@ -129,7 +130,8 @@ class OnlineStep:
         """New particles, where too few of the old ones are effective."""
         prior = self.ssm.particle_prior()
         if self.draws is None:
-            target, now = ParticleTarget(self.evaluate, chosen, either, prior), self.filters
+            on_grid = entries_on_grid(self.history.filter)
+            target, now = ParticleTarget(self.evaluate, chosen, either, prior, on_grid), self.filters
         else:
             target = ParticleTarget(self._evaluate_exactly, choose_exact, either_exact, prior)
             now = ExactFilters(self.filters, self.draws)
