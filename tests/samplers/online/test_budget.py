@@ -14,24 +14,50 @@ MODEL = seqgp.Model(
     seqgp.Separable(seqgp.kernels.Matern32(1.0), seqgp.kernels.Matern32(1.0), 1.0), seqgp.likelihoods.Gaussian(0.1)
 )
 
+ALONE = seqgp.Model(  # nothing else is inferred, so eigenvectors are not shared
+    seqgp.Separable(seqgp.kernels.Matern32(1.0), seqgp.kernels.Matern32(dist.LogNormal(0.0, 1.0)), 1.0),
+    seqgp.likelihoods.Gaussian(0.1),
+)
+
 
 @pytest.mark.parametrize(
-    ("sites", "gaps", "filter"), [(1000, 300, "dense"), (3000, 0, "rotated"), (3000, 300, "low rank")]
+    ("sites", "gaps", "filter", "model"),
+    [
+        (1000, 300, "dense", MODEL),
+        (9000, 0, "rotated", MODEL),
+        (2000, 0, "rotated", ALONE),
+        (6000, 300, "low rank", MODEL),
+    ],
 )
-def test_filters_that_do_not_fit_are_refused_before_anything_is_compiled(sites, gaps, filter, monkeypatch):
-    monkeypatch.setattr(budget, "available_bytes", lambda: 16 * 10**9)
+def test_filters_that_do_not_fit_are_refused_before_anything_is_compiled(sites, gaps, filter, model, monkeypatch):
+    monkeypatch.setattr(budget, "available_bytes", lambda: 4 * 10**9)
     monkeypatch.setattr("seqgp.samplers.online.filters.compiled", None)  # nothing is
     x, y = np.random.default_rng(0).random((sites, 2)), np.zeros(sites)
     y[:gaps] = np.nan
     with pytest.raises(
         seqgp.SamplerError, match=rf"{filter}\) of 256 particles on {sites} sites.* GB are available; .*Knots"
     ):
-        seqgp.OnlineSampler(MODEL).init(jax.random.key(0), seqgp.Snapshot(0.0, x, y))
+        seqgp.OnlineSampler(model).init(jax.random.key(0), seqgp.Snapshot(0.0, x, y))
+
+
+def test_inputs_that_never_come_again_are_refused_when_they_no_longer_fit(monkeypatch):
+    """Whatever their number: the error says how many there are by then, and what serves instead."""
+    monkeypatch.setattr(budget, "available_bytes", lambda: 3 * 10**7)
+    rng, sampler = np.random.default_rng(0), seqgp.OnlineSampler(MODEL, particles=16, draws=10, latent=seqgp.Dense())
+    data = [seqgp.Snapshot(float(t), rng.random((20, 2)), np.zeros(20)) for t in range(8)]
+
+    def run():
+        state, _ = sampler.init(jax.random.key(0), data[0])
+        for t, one in enumerate(data[1:]):
+            state, _ = sampler.step(jax.random.key(t), state, one)
+
+    with pytest.raises(seqgp.SamplerError, match=r"on \d+ sites \(all different inputs so far\).*Knots"):
+        run()
 
 
 @pytest.mark.parametrize("sites", [24, 64])
 def test_what_is_said_to_be_needed_is_what_filters_take(sites):
-    """Environments twice and states three times, and these are the arrays of a filter: dense, and of low rank."""
+    """Three copies of the matrices and five of the states, and these are the arrays of a filter."""
     x, y = np.random.default_rng(0).random((sites, 2)), np.zeros(sites)
     y[0] = np.nan
     state, _ = seqgp.OnlineSampler(MODEL, particles=16, draws=10).init(jax.random.key(0), seqgp.Snapshot(0.0, x, y))
@@ -39,7 +65,7 @@ def test_what_is_said_to_be_needed_is_what_filters_take(sites):
     all_matrices, states = (
         sum(leaf.nbytes for group in filters.groups for leaf in jax.tree.leaves(group[part])) / 16 for part in (0, 1)
     )
-    assert budget.particle_bytes(filter) == pytest.approx(2 * all_matrices + 3 * states, rel=0.05)
+    assert budget.particle_bytes(filter) == pytest.approx(3 * all_matrices + 5 * states, rel=0.05)
 
 
 COUNTS = seqgp.Model(

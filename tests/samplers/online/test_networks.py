@@ -9,11 +9,12 @@ import numpyro.distributions as dist
 import pytest
 
 import seqgp
-from seqgp.samplers.online import rank
+from seqgp.samplers.online import network, rank
 from seqgp.samplers.online.filters import run_filters
 from seqgp.samplers.online.history import laid_out
 from seqgp.samplers.online.network import FIRST_PLAN
 from seqgp.samplers.online.predictive import predictive_of
+from seqgp.statespace import two_level
 from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.network import NetworkFilter
 
@@ -174,6 +175,31 @@ def test_a_rank_that_is_too_small_grows(run):
     assert grown.plan.spread <= 0.03
     assert isinstance(grown.filter, NetworkFilter)
     assert grown.filter.compression.rank == grown.plan.rank
+
+
+def test_two_levels_are_those_of_the_dense_filter(run, monkeypatch):
+    """In the sampler, with as many leading modes as the kernel asks for: told, accurate, taken up again."""
+    for module in (network, rank):
+        monkeypatch.setattr(module, "TWO_LEVELS", STATIONS - 1)
+    monkeypatch.setattr(two_level, "MULTIPLE", 4)
+    monkeypatch.setattr(network, "MULTIPLE", 4)
+    state, infos = None, []
+    for i, snapshot in enumerate(DATA[:6]):
+        key = jax.random.key(i)
+        state, info = sampler().init(key, snapshot) if state is None else sampler().step(key, state, snapshot)
+        infos.append(info)
+    extras = infos[-1].extras
+    assert 16 <= extras["leading_modes"] < STATIONS - 1
+    assert 0 < extras["left_out"] <= 2e-4
+    assert state.live.filters.groups[0][1].low_rank.factor.shape[-1] == extras["leading_modes"]
+    history = laid_out(sampler().ssm, "auto", DATA[:6], [None] * 6, plan=FIRST_PLAN._replace(rank=0))
+    _, increments, _ = run_filters(history, np.asarray(state.particles.z), 6)
+    off = state.particles.log_evidences + state.particles.log_increment - increments.sum(axis=1)
+    assert np.std(off, ddof=1) < 0.03
+    assert np.abs(off).max() < 0.09
+    again = state.packed().unpacked(lambda dropped: [(one, None) for one in DATA[:6]])
+    one, other = (sampler().step(jax.random.key(9), s, DATA[6])[0] for s in (state, again))
+    assert np.array_equal(one.latent, other.latent)
 
 
 def test_without_an_accurate_rank_the_dense_filter_takes_over(monkeypatch):

@@ -187,7 +187,8 @@ def chosen(filters: Filters, index: np.ndarray) -> Filters:
 
     if _shared(filters):
         plain, place, bases = _laid_open(filters)
-        return _laid_up(jax.tree.map(of_index, plain), place[mine], bases, filters.segment, filters.keys[mine])  # type: ignore[index]
+        assert filters.keys is not None
+        return _laid_up(jax.tree.map(of_index, plain), place[mine], bases, filters.segment, filters.keys[mine])
     whole = gathered(_joined(filters.groups), particle_count(filters))
     keys = None if filters.keys is None else filters.keys[mine]
     return _split(jax.tree.map(of_index, whole), len(mine), filters.segment, keys)

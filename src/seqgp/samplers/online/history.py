@@ -249,6 +249,7 @@ def _appended(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogat
         if rotated and now is None:
             filter = RotatedFilter(ssm, layout.x, layout.axes)
         elif network:
+            history = history._replace(plan=history.plan.for_sites(len(layout.x)))
             filter = network_filter(ssm, layout.x, size, history.plan, times, observation.context)
         else:
             filter = dense_filter(ssm, layout, size)

@@ -17,8 +17,9 @@ from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.modes import commuting_error, space_modes
 from seqgp.statespace.network import Compression, NetworkFilter
 from seqgp.statespace.observation import Observation
-from seqgp.statespace.rank import DENSE_BELOW, DENSE_GAPS, FIRST
+from seqgp.statespace.rank import DENSE_BELOW, DENSE_GAPS, FIRST, TWO_LEVELS
 from seqgp.statespace.takeover import RECENT
+from seqgp.statespace.two_level import MULTIPLE
 
 WINDOW = 8  # snapshots over which gaps are averaged: one bad day does not change the filter
 BACK_FROM_DENSE = 1 / 6  # of the sites missing, down to which a dense filter gives way to one of low rank
@@ -34,11 +35,24 @@ class NetworkPlan(NamedTuple):
     shift: float = 0.0  # of the log evidence, against twice the rank
     spread: float = 0.0  # its standard deviation between particles
     folded: float = 0.0  # the largest folded trace of a particle
+    leading: int | None = None  # modes that correlations are kept between, in large networks; all where it is None
+    left_out: float = 0.0  # the share of the squared gains that the other modes have, at most of a few particles
 
     @property
     def compression(self) -> Compression:
         """For the filter."""
-        return Compression(self.rank)
+        return Compression(self.rank, self.leading)
+
+    def for_sites(self, sites: int) -> NetworkPlan:
+        """With two levels of modes for many sites; how many lead is found from the kernel once there are particles."""
+        if self.leading is not None or sites < TWO_LEVELS:
+            return self
+        return self._replace(leading=-(-sites // (4 * MULTIPLE)) * MULTIPLE)
+
+    def refined(self, rank: int, sites: int) -> NetworkPlan:
+        """At another rank, with as many times as many leading modes."""
+        leading = None if self.leading is None else min(self.leading * rank // max(self.rank, 1), sites)
+        return self._replace(rank=rank, leading=leading)
 
 
 FIRST_PLAN = NetworkPlan()

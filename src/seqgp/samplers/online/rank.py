@@ -8,12 +8,13 @@ from jaxtyping import Float, Int
 from seqgp.base.errors import SamplerError
 from seqgp.runtime.processes import gathered
 from seqgp.samplers.online.budget import check_memory
-from seqgp.samplers.online.filters import Filters, Spent, particle_count, run_filters
+from seqgp.samplers.online.filters import Filters, Spent, filter_of, particle_count, run_filters
 from seqgp.samplers.online.history import Timeline, laid_out
 from seqgp.samplers.online.network import NetworkPlan
 from seqgp.samplers.particles import Particles
 from seqgp.statespace.network import NetworkFilter
-from seqgp.statespace.rank import TOLERANCE, RankError, RankRun, choose_rank, is_accurate, largest_rank
+from seqgp.statespace.rank import TOLERANCE, TWO_LEVELS, RankError, RankRun, choose_rank, is_accurate, largest_rank
+from seqgp.statespace.two_level import choose_leading_modes
 
 CHECKED = 8  # particles on which a rank is compared with twice the rank
 NOTHING = 1e-9  # a folded trace that is rounding
@@ -41,20 +42,24 @@ def with_accurate_rank(
     if folded.max() < NOTHING:
         return history.compressed(_planned(plan, RankError(plan.rank, 0.0, 0.0, 0.0), number)), spent
     few = few_particles(particles)
-    z = particles.z[few]
+    z, known = particles.z[few], whole
+    if filter.sites >= TWO_LEVELS:
+        before, plan = plan, with_leading(filter, plan, filters, few)
+        known = whole and plan.leading == before.leading
 
     def run(rank: int) -> RankRun:
         nonlocal spent
-        if whole and rank == plan.rank:
+        if known and rank == plan.rank:
             return RankRun((particles.log_evidences + particles.log_increment)[few], folded[few])
-        found, increments, cost = run_filters(history.compressed(plan._replace(rank=rank)), z, len(history.snapshots))
+        refined = history.compressed(plan.refined(rank, filter.sites))
+        found, increments, cost = run_filters(refined, z, len(history.snapshots))
         spent += Spent(0, cost.compile_seconds)
         return RankRun(increments.sum(axis=1), folded_traces(found))
 
     rooms = [0 if one.gaps is None else len(one.gaps) for one in history.segments[-1].observations]
     most = largest_rank(filter.sites, history.ssm.order, int(np.mean(rooms)))
     tried = choose_rank(run, most, first=plan.rank)
-    chosen = _planned(plan, tried[-1], number)
+    chosen = _planned(plan.refined(tried[-1].rank, filter.sites), tried[-1], number)
     if is_accurate(tried[-1]):
         return history.compressed(chosen), spent
     ssm, latent, snapshots, surrogates = history.ssm, history.latent, history.snapshots, history.surrogates
@@ -64,6 +69,21 @@ def with_accurate_rank(
     except SamplerError:
         return history.compressed(chosen), spent
     return dense, spent
+
+
+def with_leading(filter: NetworkFilter, plan: NetworkPlan, filters: Filters, few: Int[np.ndarray, " k"]) -> NetworkPlan:
+    """With as many leading modes as the kernels of a few particles ask for.
+
+    They become fewer only where half of them would do: each number is a compilation, and all filters run anew.
+    """
+    ssm, variances, noise = filter.ssm, [], []
+    for particle in few:
+        matrices, _ = filter_of(filters, int(particle), filter)
+        variances.append(np.asarray(ssm.term_variances(matrices.parameters)) @ np.asarray(matrices.modes.values))
+        noise.append(float(ssm.model.likelihood.noise(filter.context, matrices.parameters)))
+    found, now = choose_leading_modes(np.stack(variances), np.array(noise)), plan.leading or filter.sites
+    leading = now if now / 2 <= found.num_modes <= now else found.num_modes
+    return plan._replace(leading=leading, left_out=found.left_out)
 
 
 def few_particles(particles: Particles) -> Int[np.ndarray, " k"]:
@@ -83,12 +103,13 @@ def rank_extras(history: Timeline) -> dict[str, float]:
     if not isinstance(history.filter, NetworkFilter):
         return {}
     plan = history.plan
-    return {
+    told = {
         "low_rank": plan.rank,
         "low_rank_shift": plan.shift,
         "low_rank_spread": plan.spread,
         "low_rank_folded": plan.folded,
     }
+    return told if plan.leading is None else told | {"leading_modes": plan.leading, "left_out": plan.left_out}
 
 
 def rank_warnings(history: Timeline) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from seqgp.kernels.base import Parameters, within
-from seqgp.linalg.types import Array
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.runtime.engine import compiled, in_threads
 from seqgp.statespace.eigenbasis import RotatedFilter
 from seqgp.statespace.model import StateSpaceModel
@@ -39,7 +39,7 @@ class SharedMatrices(NamedTuple):
     """The matrices of particles, but for the eigenvectors: these are in ``bases``, at the place of each particle."""
 
     parameters: Parameters  # leaves (S, …)
-    place: Int[Array, " S"]
+    place: Int[ArrayLike, " S"]
     bases: tuple[Float[Array, "1+M M"], ...]
 
 
@@ -132,4 +132,4 @@ def over_shared(filter: Any, function: Callable, shared: SharedMatrices, *rest: 
 def matrices_at(filter: Any, shared: SharedMatrices, particle: int) -> Any:
     """The matrices of one of the particles."""
     own = jax.tree.map(lambda leaf: np.asarray(leaf)[particle], shared.parameters)
-    return matrices_of(filter, own, shared.bases[int(shared.place[particle])])
+    return matrices_of(filter, own, shared.bases[int(np.asarray(shared.place)[particle])])
