@@ -185,12 +185,11 @@ def chosen(filters: Filters, index: np.ndarray) -> Filters:
     def of_index(leaf):
         return leaf[mine]
 
+    keys = None if filters.keys is None else filters.keys[mine]
     if _shared(filters):
         plain, place, bases = _laid_open(filters)
-        assert filters.keys is not None
-        return _laid_up(jax.tree.map(of_index, plain), place[mine], bases, filters.segment, filters.keys[mine])
+        return _laid_up(jax.tree.map(of_index, plain), place[mine], bases, filters.segment, keys)
     whole = gathered(_joined(filters.groups), particle_count(filters))
-    keys = None if filters.keys is None else filters.keys[mine]
     return _split(jax.tree.map(of_index, whole), len(mine), filters.segment, keys)
 
 
@@ -223,7 +222,7 @@ def _laid_open(filters: Filters) -> tuple[Any, np.ndarray, list[Any]]:
     return _joined(tuple(plain)), np.concatenate(places), bases
 
 
-def _laid_up(plain: Any, place: np.ndarray, bases: list[Any], segment: int, keys: np.ndarray) -> Filters:
+def _laid_up(plain: Any, place: np.ndarray, bases: list[Any], segment: int, keys: np.ndarray | None) -> Filters:
     groups = []
     for part in particle_slices(len(place)):
         parameters, state = jax.tree.map(lambda leaf: leaf[part], plain)  # noqa: B023

@@ -44,7 +44,7 @@ def with_accurate_rank(
     few = few_particles(particles)
     z, known = particles.z[few], whole
     if filter.sites >= TWO_LEVELS:
-        before, plan = plan, with_leading(filter, plan, filters, few)
+        before, plan = plan, with_leading(filter, plan, filters, few, history.snapshots[-1].t)
         known = whole and plan.leading == before.leading
 
     def run(rank: int) -> RankRun:
@@ -71,7 +71,9 @@ def with_accurate_rank(
     return dense, spent
 
 
-def with_leading(filter: NetworkFilter, plan: NetworkPlan, filters: Filters, few: Int[np.ndarray, " k"]) -> NetworkPlan:
+def with_leading(
+    filter: NetworkFilter, plan: NetworkPlan, filters: Filters, few: Int[np.ndarray, " k"], t: float
+) -> NetworkPlan:
     """With as many leading modes as the kernels of a few particles ask for.
 
     They become fewer only where half of them would do: each number is a compilation, and all filters run anew.
@@ -79,7 +81,8 @@ def with_leading(filter: NetworkFilter, plan: NetworkPlan, filters: Filters, few
     ssm, variances, noise = filter.ssm, [], []
     for particle in few:
         matrices, _ = filter_of(filters, int(particle), filter)
-        variances.append(np.asarray(ssm.term_variances(matrices.parameters)) @ np.asarray(matrices.modes.values))
+        terms = np.asarray(ssm.term_variances(matrices.parameters, np.asarray(t)))
+        variances.append(terms @ np.asarray(matrices.modes.values))
         noise.append(float(ssm.model.likelihood.noise(filter.context, matrices.parameters)))
     found, now = choose_leading_modes(np.stack(variances), np.array(noise)), plan.leading or filter.sites
     leading = now if now / 2 <= found.num_modes <= now else found.num_modes
