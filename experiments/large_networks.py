@@ -1,0 +1,106 @@
+"""Networks of many stations with gaps: what a step costs, and which filter runs.
+
+python -m experiments.large_networks [--sites 1000] [--steps 3] [--particles 64] [--missing 0.1] [--map 0] [--quick]
+
+Prints for each step the filter steps of a particle, the different eigenvectors in use, seconds without compilation and the
+peak memory of the process; at the end what ``info.extras`` tells. Counts do not depend on the machine, seconds do. With
+``--map`` the last state predicts so many points one by one (``joint=False``). A run that does not fit into memory ends
+in the sampler's error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+
+import jax
+import numpy as np
+import numpyro.distributions as dist
+
+import seqgp
+from seqgp.samplers.online.sharing import SharedMatrices
+
+
+def network_model() -> seqgp.Model:
+    """Four parameters in particles, and a mean level in the state."""
+    return seqgp.Model(
+        kernel=seqgp.Separable(
+            time=seqgp.kernels.Matern32(dist.LogNormal(1.0, 0.5)),
+            space=seqgp.kernels.Matern32(dist.LogNormal(np.log(0.3), 0.5)),
+            scale=dist.LogNormal(0.0, 0.5),
+        ),
+        likelihood=seqgp.likelihoods.Gaussian(noise=dist.LogNormal(np.log(0.3), 0.5)),
+        mean=dist.Normal(0.0, 2.0),
+    )
+
+
+def simulated_network(
+    num_sites: int, steps: int, missing: float, seed: int = 0, waves: int = 400
+) -> list[seqgp.Snapshot]:
+    """An autoregression of fields made of random waves (a Matérn-3/2 spectrum), which cost ``N`` operations each."""
+    rng = np.random.default_rng(seed)
+    x = rng.random((num_sites, 2))
+    frequency = rng.standard_normal((waves, 2)) / np.sqrt(rng.chisquare(3, (waves, 1)) / 3) / 0.3
+    phase = x @ frequency.T
+    basis = np.concatenate([np.cos(phase), np.sin(phase)], axis=1) / np.sqrt(waves)
+    weights, found = rng.standard_normal(2 * waves), []
+    for t in range(steps):
+        weights = 0.8 * weights + 0.6 * rng.standard_normal(2 * waves)
+        y = 1.0 + basis @ weights + 0.3 * rng.standard_normal(num_sites)
+        y[rng.random(num_sites) < missing] = np.nan
+        found.append(seqgp.Snapshot(float(t), x, y))
+    return found
+
+
+def eigenvectors_in_use(state: seqgp.OnlineState) -> int:
+    """How many different matrices of eigenvectors the particles have."""
+    groups = [matrices for matrices, _ in state.live.filters.groups]
+    if not isinstance(groups[0], SharedMatrices):
+        return len(state.particles.z)
+    return len({id(one) for matrices in groups for one in matrices.bases})
+
+
+def predict_map(model: seqgp.Model, state: seqgp.OnlineState, points: int) -> float:
+    """Seconds of a map, point by point."""
+    line = np.linspace(0, 1, int(np.sqrt(points)))
+    x = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
+    start = time.perf_counter()
+    prediction = seqgp.predict(jax.random.key(1), model, state, x, joint=False)
+    assert np.isfinite(np.asarray(prediction.f)).all()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sites", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--particles", type=int, default=64)
+    parser.add_argument("--missing", type=float, default=0.1)
+    parser.add_argument("--map", type=int, default=0, help="points to predict at the end")
+    parser.add_argument("--quick", action="store_true", help="a small version that only shows that it runs")
+    args = parser.parse_args()
+    if args.quick:
+        args.sites, args.steps, args.particles, args.map = 220, 2, 16, 25
+    seqgp.enable_x64()
+    model = network_model()
+    sampler, state, info = seqgp.OnlineSampler(model, particles=args.particles, draws=200), None, None
+    for i, snapshot in enumerate(simulated_network(args.sites, args.steps, args.missing)):
+        key = jax.random.fold_in(jax.random.key(0), i)
+        state, info = sampler.init(key, snapshot) if state is None else sampler.step(key, state, snapshot)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        print(
+            f"t = {snapshot.t:g}: {info.settings['filter']}, {info.extras['filter_steps']} filter steps, "
+            f"{eigenvectors_in_use(state)} matrices of eigenvectors, {info.seconds:.1f} s, ESS {info.ess:.0f}, "
+            f"log evidence {info.log_evidence:.1f}, peak memory {peak:.1f} GB",
+            flush=True,
+        )
+    assert info is not None
+    print({name: value for name, value in info.extras.items() if name != "lost"}, *info.warnings, sep="\n")
+    if args.map:
+        assert isinstance(state, seqgp.OnlineState)
+        print(f"a map of {args.map} points: {predict_map(model, state, args.map):.1f} s")
+
+
+if __name__ == "__main__":
+    main()
