@@ -2,10 +2,10 @@
 
 python -m experiments.large_networks [--sites 1000] [--steps 3] [--particles 64] [--missing 0.1] [--map 0] [--quick]
 
-Prints for each step the filter steps of a particle, the different eigenvectors in use, seconds without compilation and the
-peak memory of the process; at the end what ``info.extras`` tells. Counts do not depend on the machine, seconds do. With
-``--map`` the last state predicts so many points one by one (``joint=False``). A run that does not fit into memory ends
-in the sampler's error.
+Prints for each step the filter steps of a particle, the different eigenvectors in use, seconds without compilation and
+the peak memory of the process; at the end what ``info.extras`` tells. Counts do not depend on the machine, seconds do.
+With ``--map`` the last state predicts so many points one by one (``joint=False``). A run that does not fit into memory
+ends in the sampler's error.
 """
 
 from __future__ import annotations
