@@ -30,6 +30,7 @@ from .fleets.stream import Stream as Stream
 from .io.arviz import to_datatree as to_datatree
 from .io.errors import StoreError as StoreError
 from .io.errors import TableError as TableError
+from .io.monitor import monitor as monitor
 from .io.run import Run as Run
 from .io.run import run as run
 from .io.store import Store as Store

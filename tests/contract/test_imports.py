@@ -21,6 +21,7 @@ BELOW = [  # each room (or module of the package) may import those before it
     ("fields",),
     ("statespace",),
     ("mcmc",),
+    ("monitoring",),
     ("samplers",),
     ("reference",),
     ("evaluate",),

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from jaxtyping import Float
 
+from seqgp.base.flags import StationFlag
+
 
 class UpdateInfo(NamedTuple):
     """What one kind of update cost in a step, over all draws."""
@@ -59,6 +61,15 @@ class LeaveOneOut(NamedTuple):
     ess: Float[np.ndarray, " N"]  # the effective number of particles without the datum
 
 
+class StationInfo(NamedTuple):
+    """What the monitor of stations made of a snapshot of Gaussian data."""
+
+    z: Float[np.ndarray, " N"]  # scores of the rows: as in loo, without data that stand out
+    factors: Float[np.ndarray, " N"]  # of the noise with which each was used; infinite where it was excluded
+    flags: tuple[StationFlag, ...]  # stations that are flagged, and wrong readings of this snapshot
+    robust: str  # what is done with flagged values: flag, exclude or downweight
+
+
 class OnlineInfo(NamedTuple):
     """A step of the online sampler."""
 
@@ -77,6 +88,7 @@ class OnlineInfo(NamedTuple):
     extras: dict[str, Any] = {}  # noqa: RUF012
     exact: Exactness | None = None  # not known of runs of earlier versions
     loo: LeaveOneOut | None = None  # of Gaussian data
+    stations: StationInfo | None = None  # of Gaussian data
 
     @property
     def min_ess(self) -> float:

@@ -39,6 +39,7 @@ COMMANDS = {  # where each is, and the first line of its docstring
         "Score predictions of held-out data, filtered, ahead and smoothed, beside persistence, AR(1) and kriging.",
     ),
     "summary": ("reading", "Show what a run holds: times, parameters now, diagnostics."),
+    "stations": ("stations", "Show what the monitor says of the stations of a run: faults, scores, readings."),
     "export": (
         "reading",
         "Write a run for other tools: NetCDF or Zarr (ArviZ, xarray), or one flat table of the latent, Parquet or CSV.",

@@ -259,11 +259,15 @@ def _versions() -> dict[str, str]:
     return found | {"python": platform.python_version()}
 
 
+SETTINGS_BEFORE = {"paths": 0, "robust": "flag", "false_alarms": 0.1}
+
+
 def settings_of(sampler: Sampler, in_version: int = 3) -> dict[str, str]:
-    """The settings of a sampler, by name, as texts; ``paths=0`` is what samplers did before they had that setting."""
+    """The settings of a sampler, by name, as texts, but for those at what samplers did before they had them."""
     others = {name: value for name, value in vars(sampler).items() if name not in ("model", "fingerprint")}
-    if others.get("paths") == 0:
-        del others["paths"]
+    for name, before in SETTINGS_BEFORE.items():
+        if others.get(name) == before:
+            del others[name]
     return {name: describe(value, in_version) for name, value in others.items() if not name.startswith("_")}
 
 

@@ -14,18 +14,30 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from seqgp.base.info import ChainInfo, Exactness, LeaveOneOut, OnlineInfo, UpdateInfo, info_of_version_0_2
+from seqgp.base.flags import StationFlag
+from seqgp.base.info import (
+    ChainInfo,
+    Exactness,
+    LeaveOneOut,
+    OnlineInfo,
+    StationInfo,
+    UpdateInfo,
+    info_of_version_0_2,
+)
 from seqgp.fields.dense import Dense
 from seqgp.fields.grid import Grid, SharedGrid
 from seqgp.fields.knots import KnotGrid, Knots
 from seqgp.fields.sites import Window
 from seqgp.io.errors import DamagedError, StoreError
+from seqgp.monitoring.detectors import Bank, Detectors
+from seqgp.monitoring.monitor import Monitor
 from seqgp.samplers.ibis import Rejuvenation
 from seqgp.samplers.online.exact import Correction
 from seqgp.samplers.online.memory import Memory, QuadraticFit
 from seqgp.samplers.online.pending import PendingParticles
 from seqgp.samplers.online.state import OnlineState
 from seqgp.samplers.online.surrogate import SnapshotSurrogate
+from seqgp.samplers.online.watch import Treatment, Watch
 from seqgp.samplers.particles import Particles
 from seqgp.samplers.proposals import StudentProposal
 from seqgp.samplers.sequential.state import SequentialState
@@ -211,6 +223,7 @@ def _is_named_tuple(cls: type) -> bool:
 
 register(Correction, Exactness, Memory, OnlineState, Particles, PendingParticles, QuadraticFit, Rejuvenation)
 register(Linearisation, SnapshotSurrogate, StudentProposal)
+register(Bank, Detectors, Monitor, StationFlag, StationInfo, Treatment, Watch)
 register(
     SequentialState, Window, OnlineInfo, LeaveOneOut, ChainInfo, UpdateInfo, Dense, Grid, SharedGrid, Knots, KnotGrid
 )

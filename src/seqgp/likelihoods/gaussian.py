@@ -91,6 +91,7 @@ def gaussian_log_density(squares, count, noise):
 
 
 TIME = "snapshot.t"  # where the time of a snapshot stands in its context, for noise with a trend
+INFLATION = "snapshot.inflation"  # where a sampler says by how much it inflates the noise of each datum
 
 
 class Scatter(NamedTuple):
@@ -112,6 +113,20 @@ class Scatter(NamedTuple):
 
 
 CONSTANT = Scatter(errors=None, combine="times", trending=False, since=0.0)
+
+
+def inflated_context(context: Any, factors: Float[np.ndarray, " N"]) -> Any:
+    """A context in which the noise of each datum is so many times as large."""
+    if context is not None and not isinstance(context, Mapping):
+        raise DataError(f'robust = "downweight": the context must be a dictionary, got {type(context).__name__}')
+    return {**(context or {}), INFLATION: np.asarray(factors, float)}
+
+
+def nominal_context(context: Any) -> Any:
+    """The context with the noise that the model says."""
+    if not isinstance(context, Mapping) or INFLATION not in context:
+        return context
+    return {name: value for name, value in context.items() if name != INFLATION} or None
 
 
 def _gaussian(f, context, noise):
@@ -231,7 +246,8 @@ class Gaussian(Likelihood):
         noise, season = parameters["noise"], self.season
         if season is not None:
             noise = noise * season.amplitude(parameters[f"noise.{season.name}"], context[TIME])
-        return self.scatter.sd(context, noise, parameters.get("trend"))
+        sd = self.scatter.sd(context, noise, parameters.get("trend"))
+        return sd * context[INFLATION] if isinstance(context, Mapping) and INFLATION in context else sd
 
     def log_precision(self, parameters: Parameters) -> Array:
         """``−2 log noise``, where that is all there is to it."""

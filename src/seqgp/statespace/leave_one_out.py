@@ -6,15 +6,24 @@ all other data of the snapshot and the past:
 
     mean  y_i − (y_i − m) s² / (s² − v)        variance  s⁴ / (s² − v)
 
+Some data can be left out for all others, too. With their rows ``R`` of the joint covariance ``V`` of ``f`` at the data,
+
+    V' = V + V_R (D − V_RR)⁻¹ V_R'        m' = m − V_R (D − V_RR)⁻¹ (y_R − m_R)        D = diag(s²_R)
+
+are the moments without them.
+
 With the covariance ``S`` of the predicted data and the innovations ``r`` these are ``y_i − (S⁻¹r)_i / (S⁻¹)_ii`` and
 ``1 / (S⁻¹)_ii``; no inverse is needed here, and every filter has ``m`` and ``v``.
 """
 
 from __future__ import annotations
 
-import jax.numpy as jnp
-from jaxtyping import Float
+from typing import NamedTuple
 
+import jax.numpy as jnp
+from jaxtyping import Bool, Float
+
+from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.linalg.types import Array, ArrayLike
 
 LOST = 1e-8  # of the noise variance, by which v must stay below it: nearer than that, rounding decides
@@ -38,3 +47,41 @@ def leave_one_out(
     left = s2 - jnp.asarray(variance)
     left = jnp.where(left > LOST * s2, left, jnp.nan)
     return jnp.asarray(y) - (jnp.asarray(y) - jnp.asarray(mean)) * s2 / left, s2**2 / left
+
+
+class Without(NamedTuple):
+    """``f`` at all data, given all but some of them."""
+
+    mean: Float[Array, " N"]
+    variance: Float[Array, " N"]
+    log_density: Float[Array, ""]  # of the data left out, jointly
+
+
+def without(
+    y: Float[ArrayLike, " N"],
+    noise_variance: Float[ArrayLike, " N"],
+    mean: Float[ArrayLike, " N"],
+    covariance: Float[ArrayLike, "N N"],
+    removed: Bool[ArrayLike, " N"],
+) -> Without:
+    """Moments of ``f`` at each datum once some of the data are left out.
+
+    Args:
+        y: the data.
+        noise_variance: ``s²`` of each.
+        mean: ``m``, given all data.
+        covariance: ``V``, jointly.
+        removed: which data to leave out.
+    """
+    m, v, s2, r = jnp.asarray(mean), jnp.asarray(covariance), jnp.asarray(noise_variance), jnp.asarray(removed)
+    both, rest = r[:, None] & r[None, :], jnp.diag(jnp.where(r, s2, 1.0))
+    root = cholesky(rest - jnp.where(both, v, 0.0))
+    error = jnp.where(r, jnp.asarray(y) - m, 0.0)
+    part = solve_lower(root, jnp.where(r[:, None], v, 0.0))
+    white = solve_lower(root, error)
+    m, v = m - part.T @ white, v + part.T @ part
+    chol = cholesky(rest + jnp.where(both, v, 0.0))
+    white = solve_lower(chol, jnp.where(r, jnp.asarray(y) - m, 0.0))
+    count = jnp.sum(r, dtype=float)
+    log_density = -0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(chol))) - 0.5 * count * jnp.log(2 * jnp.pi)
+    return Without(m, jnp.diagonal(v), log_density)

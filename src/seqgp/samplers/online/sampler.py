@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import numbers
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -21,6 +21,7 @@ from seqgp.kernels.base import Parameters
 from seqgp.kernels.states import ORDER
 from seqgp.linalg.types import Array
 from seqgp.model import Model
+from seqgp.monitoring.monitor import Monitor
 from seqgp.runtime.engine import compiled
 from seqgp.runtime.progress import Progress
 from seqgp.samplers.online.filters import Spent
@@ -33,6 +34,8 @@ from seqgp.samplers.online.revise import list_of_late, movement, revise_filters,
 from seqgp.samplers.online.sharing import entries_on_grid
 from seqgp.samplers.online.state import Live, OnlineState
 from seqgp.samplers.online.step import OnlineStep, Past
+from seqgp.samplers.online.watch import FALSE_ALARMS, Watch, checked_rate, checked_robust
+from seqgp.samplers.online.watched import watched_step
 from seqgp.samplers.particles import Particles, systematic
 from seqgp.samplers.proposals import log_normal, normal_points
 from seqgp.samplers.validation import check_snapshot, check_state, check_together, model_digest
@@ -70,6 +73,9 @@ class OnlineSampler:
         paths: for data that are not Gaussian, how many paths of the latent correct what EP leaves at each value of the
             parameters: ``"auto"``, or a number. 0, the default, is EP of each snapshot alone, which is faster and not
             exact. Without effect on Gaussian data, which are exact, and where ``info.exact`` says why not.
+        robust: what is done with the values of stations that the monitor flags (Gaussian data): ``"flag"`` keeps them,
+            ``"exclude"`` makes them missing, ``"downweight"`` inflates their noise; see :func:`seqgp.monitor`.
+        false_alarms: of the monitor, in 1000 readings of a station, at most.
     """
 
     def __init__(
@@ -82,6 +88,8 @@ class OnlineSampler:
         latent: Any = "auto",
         order: int = ORDER,
         paths: int | str = 0,
+        robust: str = "flag",
+        false_alarms: float = FALSE_ALARMS,
     ):
         require_x64()
         if not isinstance(model, Model):
@@ -102,6 +110,7 @@ class OnlineSampler:
         self.latent = latent
         self.order = positive("order", order)
         self.paths = _checked_paths(paths)
+        self.robust, self.false_alarms = checked_robust(model, robust), checked_rate(false_alarms)
         self._ssm = StateSpaceModel(model, self.order)
         self.fingerprint = model_digest(model)
 
@@ -143,10 +152,15 @@ class OnlineSampler:
         self, key: Key[Array, ""], snapshot: Snapshot, progress: Progress | None = None
     ) -> tuple[OnlineState, OnlineInfo]:
         """The draws after the first snapshot."""
-        start = time.perf_counter()
         check_snapshot(self.model, snapshot)
         self.check_likelihood(snapshot)
         check_together(key, snapshot, particles=self.particles)
+        return self._watched(None, snapshot, lambda treated: self._begun(key, treated, progress))
+
+    def _begun(
+        self, key: Key[Array, ""], snapshot: Snapshot, progress: Progress | None
+    ) -> tuple[OnlineState, OnlineInfo]:
+        start = time.perf_counter()
         rng, key_draws = _generators(key)
         step = OnlineStep(
             self.ssm, self.latent, self.forget, rng, self._from_prior(rng, snapshot), progress, self._paths()
@@ -173,11 +187,17 @@ class OnlineSampler:
         self, key: Key[Array, ""], state: OnlineState, snapshot: Snapshot, progress: Progress | None = None
     ) -> tuple[OnlineState, OnlineInfo]:
         """The draws after a further snapshot."""
-        start = time.perf_counter()
         check_snapshot(self.model, snapshot)
         self._check(state, snapshot)
         self.check_likelihood(snapshot)
         check_together(key, snapshot, state.particles.z, particles=self.particles)
+        state = state._replace(live=state.revived(self.model))
+        return self._watched(state.watch, snapshot, lambda treated: self._advanced(key, state, treated, progress))
+
+    def _advanced(
+        self, key: Key[Array, ""], state: OnlineState, snapshot: Snapshot, progress: Progress | None
+    ) -> tuple[OnlineState, OnlineInfo]:
+        start = time.perf_counter()
         rng, key_draws = _generators(key)
         before = state.particles.advanced(self.forget)
         step = OnlineStep(self.ssm, self.latent, self.forget, rng, before, progress, self._paths())
@@ -218,6 +238,8 @@ class OnlineSampler:
         moved = revise_filters(step, live.history, revision)
         revisions = state.revisions + 1 - revision.added
         reached, info = self._finished(key_draws, step, start, state.log_evidence + moved, revisions, revised=True)
+        if state.watch is not None:
+            reached = reached._replace(watch=state.watch.revised(late, state.t))
         return reached, info._replace(
             seconds=time.perf_counter() - start - info.compile_seconds,
             extras=info.extras | revision.told() | movement(live, state, reached),
@@ -238,7 +260,8 @@ class OnlineSampler:
         if not self._paths():
             return state, online_info(state, step, 0, None, time.perf_counter() - start, self.approximate())
         step.refresh()
-        return self._finished(key_draws, step, start, state.log_evidence, state.revisions)
+        reached, info = self._finished(key_draws, step, start, state.log_evidence, state.revisions)
+        return reached._replace(watch=state.watch), info
 
     def approximate(self) -> str:
         """Why the weights are not exact in the limit of particles, in words; empty where they are or can be."""
@@ -297,6 +320,16 @@ class OnlineSampler:
         step.spend(Spent(0, seconds))
         info = online_info(state, step, lost, ratios, time.perf_counter() - start, self.approximate())
         return state, info._replace(loo=loo)
+
+    def _watched(
+        self, watch: Watch | None, snapshot: Snapshot, advance: Callable[[Snapshot], tuple[OnlineState, OnlineInfo]]
+    ) -> tuple[OnlineState, OnlineInfo]:
+        """A step under the eyes of the monitor; one more where it flags values that are not to be used."""
+        if not self.model.likelihood.conjugate:
+            return advance(snapshot)
+        if watch is None:
+            watch = Watch(Monitor(self.false_alarms))
+        return watched_step(self.model, self.robust, watch, snapshot, advance)
 
     def _named(
         self, z: np.ndarray, drawn: np.ndarray, step: OnlineStep

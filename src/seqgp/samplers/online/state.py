@@ -19,6 +19,7 @@ from seqgp.samplers.online.network import NetworkPlan
 from seqgp.samplers.online.pending import PendingParticles
 from seqgp.samplers.online.predictive import ParticlePredictive, predictive_of
 from seqgp.samplers.online.surrogate import SnapshotSurrogate
+from seqgp.samplers.online.watch import Treatment, Watch
 from seqgp.samplers.particles import Particles
 from seqgp.samplers.validation import check_state
 
@@ -48,6 +49,7 @@ class OnlineState(NamedTuple):
     revisions: int = 0  # steps that revised the past, less the snapshots that they added: step − number of snapshots
     live: Any = None  # history and filters of filters, where they are in memory
     pending: PendingParticles | None = None  # new particles that have not caught up with the data
+    watch: Watch | None = None  # of the stations, where data are Gaussian
 
     @property
     def draws(self) -> int:
@@ -92,8 +94,10 @@ class OnlineState(NamedTuple):
         """Without filters and data: the steps of a run keep the data, and the filters follow from them."""
         return self._replace(snapshots=(), surrogates=(), live=None)
 
-    def beside_data(self) -> SnapshotSurrogate | None:
-        """The surrogate of the last snapshot: no later step can find it again."""
+    def beside_data(self) -> SnapshotSurrogate | Treatment | None:
+        """The surrogate of the last snapshot, or how its data were used: no later step can find it again."""
+        if self.watch is not None and self.watch.factors is not None:
+            return Treatment(self.watch.factors)
         return self.surrogates[-1]
 
     def beside_late(self, t: float) -> dict[float, SnapshotSurrogate]:
@@ -108,7 +112,9 @@ class OnlineState(NamedTuple):
 
     def unpacked(self, kept: Callable[[int], Sequence[tuple[Snapshot, Any]]]) -> OnlineState:
         """With the data again, and the surrogate of each."""
-        snapshots, surrogates = zip(*kept(self.step - self.revisions - self.dropped))
+        found = kept(self.step - self.revisions - self.dropped)
+        snapshots = tuple(how.of(one) if isinstance(how, Treatment) else one for one, how in found)
+        surrogates = tuple(None if isinstance(how, Treatment) else how for _, how in found)
         return self._replace(snapshots=snapshots, surrogates=surrogates)
 
     def revived(self, model: Model) -> Live:

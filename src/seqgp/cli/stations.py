@@ -1,0 +1,68 @@
+"""The command that shows the stations of a run: ``stations``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE
+from rich.table import Column, Table
+from rich.text import Text
+
+from seqgp.base.flags import shown_pair
+from seqgp.cli.common import Debug, Json, Mistake, RunFolder, check_target, command, open_run, show
+from seqgp.evaluate.stations import StationReport, StationStatus
+from seqgp.io.export import write_table
+from seqgp.io.monitor import monitor
+
+TABLES = (".csv", ".parquet")
+HEAD = ("station", "state", "since", "size", "readings", "missing", "mean error", "sd of score", "wrong", "unused")
+
+
+@command
+def stations(
+    folder: RunFolder,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the table: .csv or .parquet.")] = None,
+    false_alarms: Annotated[
+        float | None,
+        typer.Option("--false-alarms", help="Judge anew, with at most so many false alarms in 1000 readings."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show what the monitor says of the stations of a run: faults, scores, readings."""
+    store = open_run(folder)
+    if output is not None:
+        if output.suffix not in TABLES:
+            raise Mistake(f"{output}: the name ends in {output.suffix!r}; expected .csv or .parquet")
+        check_target(output, force)
+    found = monitor(store, false_alarms=false_alarms)
+    if output is not None:
+        write_table(output, found.to_frame())
+    said = {"run": folder, "stations": found.rows(), "flagged": found.sentences(), "written": output}
+    show(said, json, lambda out: _show(out, found, output))
+
+
+def _show(out: Any, found: StationReport, output: Path | None) -> None:
+    table = Table(*(Column(name, no_wrap=True) for name in HEAD), box=SIMPLE)
+    for one in found.stations:
+        table.add_row(*(Text(cell) for cell in cells(one, found)))
+    out.print(table)
+    for sentence in found.sentences():
+        out.print(sentence, markup=False)
+    if not found.flagged:
+        out.print("no station is flagged", markup=False)
+    if output is not None:
+        out.print(f"wrote {output}", markup=False)
+
+
+def cells(one: StationStatus, found: StationReport) -> list[str]:
+    """The row of a station in a table for people."""
+    flag = one.now
+    size = "" if flag is None else f"{'-' if flag.size < 0 else ''}{shown_pair(abs(flag.size), flag.se)}"
+    since = "" if flag is None else found.moment(flag.since)
+    numbers = (f"{one.mean_error:.3g}", f"{one.sd_score:.2f}") if one.readings else ("", "")
+    counts = (str(one.readings), str(one.missing))
+    return [one.station, one.state, since, size, *counts, *numbers, str(len(one.wrong)), str(one.unused)]

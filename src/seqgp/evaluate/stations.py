@@ -1,0 +1,173 @@
+"""The stations of a run as the monitor sees them: flags, scores, and how many readings there were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seqgp.base.errors import extra
+from seqgp.base.flags import HEADLINES, TREATED, StationFlag
+from seqgp.base.info import LeaveOneOut, StationInfo
+
+
+class StationStep(NamedTuple):
+    """What one step says of its rows."""
+
+    t: float
+    names: Sequence[str]
+    loo: LeaveOneOut
+    info: StationInfo
+
+
+class FlagRecord(NamedTuple):
+    """A flag with the last size that was estimated, and its end."""
+
+    flag: StationFlag
+    until: float | None  # when the station read right again; ``None`` while it lasts
+
+
+class StationStatus(NamedTuple):
+    """A station over a run.
+
+    Attributes:
+        station: its name.
+        readings: how many values it reported.
+        missing: how many of its rows were without a value.
+        mean_error: of its readings from what all others and the past predict, in units of the data.
+        mean_score: of the standard normal scores.
+        sd_score: their standard deviation; 1 for a station as the model expects it.
+        flags: all that was flagged, in order, without single wrong readings.
+        wrong: single wrong readings.
+        unused: values that were excluded or downweighted.
+    """
+
+    station: str
+    readings: int
+    missing: int
+    mean_error: float
+    mean_score: float
+    sd_score: float
+    flags: tuple[FlagRecord, ...]
+    wrong: tuple[StationFlag, ...]
+    unused: int
+
+    @property
+    def now(self) -> StationFlag | None:
+        """What is flagged at the end of the run."""
+        lasting = [record.flag for record in self.flags if record.until is None]
+        return lasting[-1] if lasting else None
+
+    @property
+    def state(self) -> str:
+        """In a word or two."""
+        return "ok" if self.now is None else HEADLINES[self.now.kind]
+
+
+class StationReport(NamedTuple):
+    """All stations of a run, those that are flagged first; ``str()`` says what is flagged, a sentence each."""
+
+    stations: tuple[StationStatus, ...]
+    robust: str
+    moment: Callable[[float], str]
+
+    @property
+    def flagged(self) -> tuple[StationStatus, ...]:
+        """Those that are flagged at the end of the run."""
+        return tuple(one for one in self.stations if one.now is not None)
+
+    def __getitem__(self, station: Any) -> StationStatus:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """A station by its name."""
+        for one in self.stations:
+            if one.station == str(station):
+                return one
+        raise KeyError(f"no station {station!r}")
+
+    def sentences(self) -> list[str]:
+        """What is flagged now, in words."""
+        after = f"; {TREATED[self.robust]} from then on" if TREATED[self.robust] else ""
+        return [f"{one.now.sentence(self.moment)}{after}" for one in self.flagged if one.now is not None]
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences()) or "no station is flagged"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each station, for tables."""
+        return [self._row(one) for one in self.stations]
+
+    def to_frame(self) -> Any:
+        """The same as a pandas DataFrame."""
+        with extra("io"):
+            import pandas as pd
+        return pd.DataFrame(self.rows())
+
+    def _row(self, one: StationStatus) -> dict[str, Any]:
+        flag = one.now
+        return {
+            "station": one.station,
+            "state": one.state,
+            "since": None if flag is None else self.moment(flag.since),
+            "size": None if flag is None else flag.size,
+            "se": None if flag is None or np.isnan(flag.se) else flag.se,
+            "readings": one.readings,
+            "missing": one.missing,
+            "mean_error": one.mean_error,
+            "mean_score": one.mean_score,
+            "sd_score": one.sd_score,
+            "wrong_readings": len(one.wrong),
+            "unused": one.unused,
+        }
+
+
+class _Sums:
+    """What is added up for a station."""
+
+    def __init__(self):
+        self.missing, self.unused = 0, 0
+        self.errors: list[float] = []
+        self.scores: list[float] = []
+        self.records: dict[tuple[str, float], FlagRecord] = {}
+        self.wrong: list[StationFlag] = []
+
+    def status(self, name: str) -> StationStatus:
+        z = np.array(self.scores)
+        none = not len(z)
+        mean_error = np.nan if none else float(np.mean(self.errors))
+        mean, sd = (np.nan, np.nan) if none else (float(z.mean()), float(z.std()))
+        flags = tuple(sorted(self.records.values(), key=lambda record: record.flag.at))
+        return StationStatus(
+            name, len(z), self.missing, mean_error, mean, sd, flags, tuple(self.wrong), self.unused
+        )  # fmt: skip
+
+
+def station_report(steps: Iterable[StationStep], moment: Callable[[float], str]) -> StationReport:
+    """All stations over the steps of a run, which are given in order."""
+    sums: dict[str, _Sums] = {}
+    robust, lasting = "flag", set[tuple[str, str, float]]()
+    for step in steps:
+        robust = step.info.robust
+        error, z = np.asarray(step.loo.z) * np.asarray(step.loo.sd), np.asarray(step.info.z)
+        for i, name in enumerate(step.names):
+            one = sums.setdefault(name, _Sums())
+            if np.isnan(z[i]):
+                one.missing += 1
+                continue
+            one.errors.append(float(error[i]))
+            one.scores.append(float(z[i]))
+            one.unused += int(step.info.factors[i] != 1.0)
+        now = set()
+        for flag in step.info.flags:
+            one = sums.setdefault(flag.station, _Sums())
+            if flag.kind == "spike":
+                one.wrong.append(flag)
+                continue
+            one.records[flag.kind, flag.at] = FlagRecord(flag, None)
+            now.add((flag.station, flag.kind, flag.at))
+        for station, kind, at in lasting - now:
+            records = sums[station].records
+            records[kind, at] = records[kind, at]._replace(until=step.t)
+        lasting = now
+    found = [one.status(name) for name, one in sums.items()]
+    found.sort(key=lambda one: (one.now is None, -len(one.wrong) if one.now is None else 0))
+    return StationReport(tuple(found), robust, moment)
