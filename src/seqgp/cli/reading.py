@@ -138,6 +138,7 @@ def summary(folder: RunFolder, json: Json = False, debug: Debug = False) -> None
         "ess": info.ess,
         "rhat": getattr(info, "rhat", None),
         "settings": info.settings,
+        "flagged": flagged_words(info, store),
         "warnings": list(info.warnings),
         "warnings_of_all_steps": [total.among(len(steps)) for total in add_up(step.info.warnings for step in steps)],
         "versions": store.manifest.versions,
@@ -214,6 +215,12 @@ def report(
     show({"written": output}, json, lambda out: out.print(f"wrote {output}: open it in a browser", markup=False))
 
 
+def flagged_words(info: Any, store: Store) -> list[str]:
+    """The stations that are flagged after a step, in words."""
+    stations = getattr(info, "stations", None)
+    return [] if stations is None else [flag.sentence(lambda t: moment(store, t)) for flag in stations.flags]
+
+
 def _time(text: str, data: DataSection) -> float:
     try:
         return time_from(text, data.origin, data.unit)
@@ -247,6 +254,8 @@ def _show_summary(out: Any, said: dict[str, Any], info: Any, times: str) -> None
     out.print(table)
     if not chains:
         out.print(info.health, markup=False)
+    for sentence in said["flagged"]:
+        out.print(f"flagged: {sentence}", markup=False)
     for warning in said["warnings_of_all_steps"]:
         out.print(f"note: {warning}", markup=False)
     for note in said["left_out"]:

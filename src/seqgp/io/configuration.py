@@ -111,7 +111,7 @@ class DataSection(Strict):
 
 
 METRICS = ".prom"  # how the names of files end that Prometheus' collectors read
-ONLINE = ("particles", "history", "forget", "paths")
+ONLINE = ("particles", "history", "forget", "paths", "robust", "false_alarms")
 SEQUENTIAL = ("tau", "chains", "warmup", "thin", "updates", "carry")
 
 
@@ -136,6 +136,14 @@ class SamplerSection(Strict):
     paths: Annotated[Whole, Field(ge=0, le=10_000)] | Literal["auto"] | None = Field(
         None,
         description="paths that correct EP where data are not Gaussian; 0, for none, by default",
+    )
+    robust: Literal["flag", "exclude", "downweight"] | None = Field(
+        None,
+        description="what is done with values of stations that the monitor flags: kept (the default), missing, or "
+        "with more noise",
+    )
+    false_alarms: Real | None = Field(
+        None, gt=0, le=100, description="of the monitor in 1000 readings of a station, at most; 0.1 by default"
     )
     tau: Whole | None = Field(None, ge=1, le=1000, description="the number of past times that a step conditions on")
     chains: Whole | None = Field(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seqgp.base.errors import SeqgpError
+from seqgp.base.flags import HEADLINES
 from seqgp.base.info import Info
 from seqgp.io.configuration import METRICS, Configuration, ConfigurationError
 from seqgp.io.files import write_atomically
@@ -100,6 +101,11 @@ def metrics_of(info: Info, data: Mapping[str, Any], now: float) -> list[Metric]:
                 if (value := _score(info, name)) is not None
             },
         ),
+        Metric(
+            "flagged_stations",
+            "Stations that the monitor flags after the last step, by kind of fault.",
+            {(("kind", kind),): float(count) for kind, count in flag_counts(info).items()},
+        ),
         _gauge("missing_values", "Missing values of the last step.", info.missing),
         _gauge("warnings", "Warnings of the last step.", len(info.warnings)),
     ]
@@ -116,6 +122,15 @@ def exposition(metrics: Iterable[Metric], run: str) -> str:
             shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in (("run", run), *labels))
             lines.append(f"{name}{{{shown}}} {_number(value)}")
     return "\n".join(lines) + "\n"
+
+
+def flag_counts(info: Info) -> dict[str, int]:
+    """How many stations are flagged after a step, by kind of fault; empty where no monitor looks at them."""
+    stations = getattr(info, "stations", None)
+    if stations is None:
+        return {}
+    kinds = [flag.kind for flag in stations.flags]
+    return {kind: kinds.count(kind) for kind in HEADLINES}
 
 
 def _gauge(name: str, text: str, value: float | None) -> Metric:

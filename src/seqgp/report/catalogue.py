@@ -162,6 +162,7 @@ def _summary(entry: Entry) -> dict[str, Any]:
             "ess": info.min_ess,
             "log_evidence": getattr(info, "log_evidence", None),
             "scores": scores,
+            "flags": [flag._asdict() for flag in getattr(getattr(info, "stations", None), "flags", ())],
             "warnings": list(info.warnings),
             "parameters": {name: dict(zip(STATISTICS, values.tolist())) for name, values in parameters.items()},
         }
