@@ -282,7 +282,8 @@ def _begun(wrong: Sequence[StationFlag], t: float, evidence: Evidence, without: 
         return None
     levels = [fit.level(since) for since in times if since < t]
     best = max(levels, key=lambda one: one.gain)
-    if best.gain - fit.spikes(times).gain >= DECIDED:
+    alone = fit.spikes(times).gain - DECIDED * (len(times) - 1)  # each size of its own costs
+    if best.gain - alone >= DECIDED:
         return StationFlag(name, "level", best.since, t, best.size, best.se)
     if len(wrong) >= MANY:
         size = float(np.sqrt(np.mean([(flag.size / flag.se) ** 2 for flag in wrong])))

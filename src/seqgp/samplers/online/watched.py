@@ -112,7 +112,9 @@ def _without(
     state: OnlineState, snapshot: Snapshot, treatment: Treatment, removed: np.ndarray
 ) -> tuple[LeaveOneOut, float]:
     y = np.asarray(snapshot.y, float).reshape(-1)
-    return loo_of_treated(state.live.history, state.live.filters, state.particles.weights(), y, treatment.factors, removed)
+    return loo_of_treated(
+        state.live.history, state.live.filters, state.particles.weights(), y, treatment.factors, removed
+    )
 
 
 def _evidence(model: Model, watch: Watch, state: OnlineState, snapshot: Snapshot, names: tuple[str, ...]) -> Evidence:
