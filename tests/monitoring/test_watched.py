@@ -218,3 +218,14 @@ def test_what_cannot_be_is_refused():
     run = seqgp.run(seqgp.OnlineSampler(counts, particles=16, draws=8), data, jax.random.key(0))
     with pytest.raises(seqgp.DataError, match="no leave-one-out residuals"):
         seqgp.monitor(run)
+
+
+def test_labels_name_the_stations():
+    data = [seqgp.Snapshot(one.t, one.x, one.y, labels="abcdefgh") for one in snapshots(shifted(readings()))]
+    state, infos = followed(sampler("exclude"), data)
+    run = seqgp.Run(state, infos, data[-1], known_model())
+    assert seqgp.monitor(run)["c"].state == "level shift"
+    assert str(seqgp.monitor(run)).startswith("Station c reads ")
+    assert infos[-1].warnings[-1].startswith("level shift (c): Station c reads ")
+    with pytest.raises(seqgp.DataError, match="2 labels for 8 rows"):
+        seqgp.Snapshot(0.0, places(), np.zeros(8), labels=["a", "b"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -38,9 +39,12 @@ class Snapshot(_Fields):
         y: the data; NaN (or masked) where missing. ``(N,)`` for the ready-made likelihoods; any shape for one's own:
             whether it fits can only be said with the model, so a sampler looks first of all.
         context: anything else that the likelihood needs, a tree of arrays (exposures, quotes, …).
+        labels: names of the rows of ``x``, stations say, for the monitor, reports and tables.
     """
 
-    def __new__(cls, t: object, x: object, y: object, context: Context = None):
+    labels: list[str] | None
+
+    def __new__(cls, t: object, x: object, y: object, context: Context = None, labels: Sequence[object] | None = None):
         """Check and convert to NumPy arrays of floats."""
         x, y, time = as_inputs(x, "Snapshot: x"), as_floats(y, "Snapshot: y"), as_floats(t, "Snapshot: t")
         if time.ndim != 0 or not np.isfinite(time):
@@ -55,7 +59,11 @@ class Snapshot(_Fields):
         _check_finite(y, "y", allow_nan=True)
         for name, values in (("t", time), ("x", x), ("y", y)):
             _check_size(values, name)
-        return super().__new__(cls, float(time), x, y, as_context(context))
+        found = super().__new__(cls, float(time), x, y, as_context(context))
+        found.labels = None if labels is None else [str(label) for label in labels]
+        if found.labels is not None and len(found.labels) != len(x):
+            raise DataError(f"Snapshot: {len(found.labels)} labels for {len(x)} rows of x; give one for each")
+        return found
 
 
 def as_context(context: Context) -> Context:

@@ -49,11 +49,12 @@ def monitor(source: Any, model: Model | None = None, false_alarms: float | None 
         false_alarms: in 1000 readings of a station, at most: the monitor begins anew, at this rate. By default it is
             read from the steps.
     """
-    store = source if isinstance(source, Store) else source.store if isinstance(source, Run) else None
-    if store is None and not isinstance(source, Run):
+    if not isinstance(source, (Run, Store)):
         raise DataError(f"monitor: expected a run or a store, got {type(source).__name__}")
+    store: Any = source.store if isinstance(source, Run) else source
     data = {} if store is None else store.manifest.section("data")
-    entries = _of_run(source) if store is None else _of_store(store)
+    run: Any = source
+    entries = _of_run(run) if store is None else _of_store(store)
     steps = station_steps(entries, model or source.model, false_alarms)
     return station_report(steps, lambda t: moment_text(t, data).split(" (t = ")[0])
 

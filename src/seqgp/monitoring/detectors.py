@@ -37,6 +37,7 @@ _KEPT = np.array([0.15, 0.5])  # of a shift in the scores that follow its first
 LEVELS = np.array([(sign * d, sign * d * c) for sign in (1, -1) for d in _SHIFTS for c in _KEPT])
 DRIFTS = np.array([0.4, 0.8, 1.6, -0.4, -0.8, -1.6])
 SPREADS = np.array([1.5, 2.0, 3.0])
+BANKS = ("level", "drift", "spread", "stuck")
 REPEATS = 0.95
 PRIOR_PAIRS = 10  # of which one is equal, added to those that were seen
 CLIPPED = 4.0  # scores in the test of the spread: one wrong reading is no scatter
@@ -86,20 +87,21 @@ def spike_bound(false_alarms: float) -> float:
 
 def no_detectors() -> Detectors:
     """Of no station yet."""
-    sizes = len(LEVELS), len(DRIFTS), len(SPREADS), 1
-    return Detectors(*(_empty(0, size) for size in sizes), np.zeros(0), np.inf, 0, 0)
+    level, drift, spread, stuck = (_empty(0, size) for size in (len(LEVELS), len(DRIFTS), len(SPREADS), 1))
+    return Detectors(level, drift, spread, stuck, np.zeros(0), np.inf, 0, 0)
 
 
 def joined(detectors: Detectors, count: int) -> Detectors:
     """With so many new stations."""
     banks = (Bank(*map(np.concatenate, zip(bank, _empty(count, bank.log.shape[1])))) for bank in detectors[:4])
-    return Detectors(*banks, np.append(detectors.last, np.full(count, np.nan)), *detectors[5:])
+    last = np.append(detectors.last, np.full(count, np.nan))
+    return detectors._replace(**dict(zip(BANKS, banks)), last=last)
 
 
 def of_stations(detectors: Detectors, index: np.ndarray) -> Detectors:
     """Of some stations."""
     banks = (Bank(*(part[index] for part in bank)) for bank in detectors[:4])
-    return Detectors(*banks, detectors.last[index], *detectors[5:])
+    return detectors._replace(**dict(zip(BANKS, banks)), last=detectors.last[index])
 
 
 def restarted(detectors: Detectors, which: Bool[np.ndarray, " M"]) -> Detectors:
@@ -109,7 +111,7 @@ def restarted(detectors: Detectors, which: Bool[np.ndarray, " M"]) -> Detectors:
         none = _empty(len(which), bank.log.shape[1])
         return Bank(*(np.where(which[:, None], new, old) for new, old in zip(none, bank)))
 
-    return Detectors(*map(anew, detectors[:4]), *detectors[4:])
+    return detectors._replace(**dict(zip(BANKS, map(anew, detectors[:4]))))
 
 
 def after_readings(detectors: Detectors, now: Readings) -> Detectors:

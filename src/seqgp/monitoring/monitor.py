@@ -43,7 +43,7 @@ class Monitor(NamedTuple):
     recent: Float[np.ndarray, "M R"] = np.zeros((0, RECENT))  # scores, the last one last
     moving: Int[np.ndarray, " M"] = np.zeros(0, int)  # readings in a row that differ from the one before
     seen: Int[np.ndarray, " M"] = np.zeros(0, int)  # the number of the last snapshot with the station
-    count: Int[np.ndarray, " M"] = np.zeros(0, int)  # of readings
+    readings: Int[np.ndarray, " M"] = np.zeros(0, int)  # how many
     number: int = 0  # of snapshots
     scale: float = 1.0  # of the scores of all stations: how much they scatter beyond what the model says
     scored: int = 0  # scores behind it
@@ -148,7 +148,7 @@ def _with_stations(monitor: Monitor, names: Sequence[str]) -> Monitor:
         recent=np.concatenate([monitor.recent, np.full((k, RECENT), np.nan)]),
         moving=np.append(monitor.moving, np.zeros(k, int)),
         seen=np.append(monitor.seen, np.zeros(k, int)),
-        count=np.append(monitor.count, np.zeros(k, int)),
+        readings=np.append(monitor.readings, np.zeros(k, int)),
     )
 
 
@@ -186,7 +186,7 @@ def _noted(monitor: Monitor, now: Readings, paused: Bool[np.ndarray, " M"]) -> M
         recent=recent,
         moving=np.where(seen, np.where(differs, monitor.moving + 1, 0), monitor.moving),
         seen=np.where(seen, monitor.number, monitor.seen),
-        count=monitor.count + seen,
+        readings=monitor.readings + seen,
     )
 
 
@@ -199,7 +199,7 @@ def _judged(monitor: Monitor, now: Readings, evidence: Evidence) -> Monitor:
     active = np.isin(monitor.names, [flag.station for flag in monitor.flags])
     flags, spikes, reset = [], [], np.zeros(len(monitor.names), bool)
     without = [flag.station for flag in monitor.flags]
-    for i in np.flatnonzero(np.any(list(alarm.values()), axis=0) & ~active & ~np.isnan(now.y)):
+    for i in np.flatnonzero(np.any(list(alarm.values()), axis=0) & ~active & ~np.isnan(now.y)).tolist():
         name, flag = monitor.names[i], None
         if alarm["stuck"][i]:
             flag = StationFlag(name, "stuck", float(tests.beginnings(banks.stuck)[i]), now.t, float(now.y[i]), np.nan)
@@ -325,7 +325,7 @@ def _level_now(evidence: Evidence, flag: StationFlag, without: Sequence[str]) ->
 def _pruned(monitor: Monitor) -> Monitor:
     """Without stations that were seen once a while ago, as inputs that move are, and those long gone."""
     age = monitor.number - monitor.seen
-    gone = ((monitor.count <= 1) & (age > FORGOTTEN[0])) | (age > FORGOTTEN[1])
+    gone = ((monitor.readings <= 1) & (age > FORGOTTEN[0])) | (age > FORGOTTEN[1])
     if not gone.any():
         return monitor
     kept = np.flatnonzero(~gone)
@@ -343,5 +343,5 @@ def _kept(monitor: Monitor, index: Bool[np.ndarray, " M"] | Int[np.ndarray, " k"
         recent=monitor.recent[index],
         moving=monitor.moving[index],
         seen=monitor.seen[index],
-        count=monitor.count[index],
+        readings=monitor.readings[index],
     )
