@@ -9,7 +9,7 @@ A network of twelve stations and sixty days, drawn from a model whose parameters
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,7 +79,8 @@ def run(fault: str, seed: int, robust: str) -> Result:
     for day, y in enumerate(data):
         snapshot, key = seqgp.Snapshot(float(day), x, y, labels=list(range(STATIONS))), jax.random.key(day)
         state, info = sampler.init(key, snapshot) if state is None else sampler.step(key, state, snapshot)
-        for flag in info.stations.flags:
+        flags = () if info.stations is None else info.stations.flags
+        for flag in flags:
             if (flag.station, flag.kind, flag.at) in seen:
                 continue
             seen.add((flag.station, flag.kind, flag.at))
@@ -90,7 +91,7 @@ def run(fault: str, seed: int, robust: str) -> Result:
     return Result(None if first is None else first[0], kinds[-1] if kinds else "", false, int((~np.isnan(data)).sum()))
 
 
-def table(results: dict[tuple[str, str], Sequence[Result]]) -> str:
+def table(results: Mapping[tuple[str, str], Sequence[Result]]) -> str:
     """The page's table."""
     lines = ["| fault | `robust` | flagged | median delay, days | last called | false flags | in 1000 readings |"]
     lines.append("|---|---|---|---|---|---|---|")

@@ -189,3 +189,28 @@ def test_nothing_is_wider_than_a_phone(opened, width):
         WebDriverWait(opened, 10).until(lambda b: b.execute_script(wide) <= width)
     finally:
         opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_a_report_forecasts_nothing_that_the_run_has_forecast(page, monkeypatch):
+    """What the steps have noted is read; the same numbers come from forecasting again, up to the draws."""
+    from seqgp.plots import checks
+
+    store = seqgp.Store(page.parent / "run")
+    again = checks._each
+    monkeypatch.setattr(checks, "predict", lambda *_: pytest.fail("a step was forecast again"))
+    found = checks.forecast_checks(store, runs_model())
+    assert again is checks._each
+    assert [one.t for one in found] == store.times[1:]
+    for one, step in zip(found, list(store)[1:]):
+        seen = ~np.isnan(step.snapshot.y)
+        np.testing.assert_array_equal(np.isnan(one.crps_each), ~seen)
+        assert one.crps == pytest.approx(np.nanmean(one.crps_each))
+        assert one.log_score == pytest.approx(step.info.scores["log_score"] / seen.sum())
+        assert len(one.pit) == seen.sum()
+
+
+def test_settings_are_words(page):
+    text = page.read_text()
+    settings = text[text.index("<h2>Settings</h2>") :]
+    for python in ("Separable(", "ScaledSigmoid", "dtype", "array(", "None", "Bound("):
+        assert python not in settings[: settings.index("</table>")]

@@ -8,7 +8,7 @@ import seqgp
 from seqgp.base.info import ChainInfo, OnlineInfo
 from seqgp.base.remarks import Remark
 from seqgp.plots.checks import Check
-from seqgp.report.sentences import about_forecasts, about_latent, about_sampling, verdict
+from seqgp.report.sentences import about_forecasts, about_latent, about_sampling, for_command_line, verdict
 
 
 def info(step, warnings=(), effective=None):
@@ -17,8 +17,8 @@ def info(step, warnings=(), effective=None):
     return ChainInfo(float(step), step, 1.0, 0.0, 0, {}, warnings, {}, {}, {"noise": 400.0}, {}, 4, 0.0)
 
 
-def check(t, most=0.95):
-    return Check(t, np.linspace(0.01, 0.99, 50), 0.5, most, 0.1, -1.0)
+def check(t, most=0.95, half=0.5):
+    return Check(t, np.linspace(0.01, 0.99, 50), half, most, 0.1, -1.0)
 
 
 CHECKS = [check(t) for t in range(10)]
@@ -69,3 +69,33 @@ def test_a_map_that_is_not_drawn_says_why():
     assert "no map of the model between them: covariates of its mean (height) are known at the locations alone." in said
     assert "report(…, model=…)" in about_latent(history, False, None)
     assert "no map" not in about_latent(history, True, seqgp.Model(kernel, seqgp.likelihoods.Gaussian(0.1)))
+
+
+def judged(**shares):
+    return about_forecasts([check(t, **shares) for t in range(10)])[0]
+
+
+def test_intervals_are_judged_by_both_levels():
+    """Of 100 data that count, two standard errors are 4 % at the level of 95 %, and 10 % at that of 50 %."""
+    assert judged().good
+    assert "too wide" in judged(half=0.62).text
+    assert "too wide" in judged(most=1.0).text
+    assert "too narrow" in judged(half=0.38).text
+    assert "too narrow" in judged(most=0.89).text
+    assert "heavy tails" in judged(most=0.89, half=0.62).text
+    assert judged(most=0.92, half=0.57).good
+    assert "62% inside their 50 % one" in judged(half=0.62).text
+
+
+def test_a_histogram_that_is_not_flat_is_said():
+    rng = np.random.default_rng(0)
+    ends = np.where(rng.random((10, 50)) < 0.5, 0.03 + 0.1 * rng.random((10, 50)), 0.6 + 0.1 * rng.random((10, 50)))
+    checks = [Check(t, pit, 0.5, 0.95, 0.1, -1.0) for t, pit in enumerate(ends)]
+    assert "PIT" in about_forecasts(checks)[0].text
+
+
+def test_advice_is_for_the_command_line_where_that_was_used():
+    said = for_command_line("too few particles for so many parameters; widen the priors, or raise particles=")
+    assert said.endswith("or raise `particles` in [sampler]")
+    assert "seqgp." not in for_command_line("which no step sees: seqgp.replicate measures it.")
+    assert "seqgp." not in for_command_line("the surrogate is poor; compare with seqgp.SequentialSampler")

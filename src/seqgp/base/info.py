@@ -26,6 +26,13 @@ class UpdateInfo(NamedTuple):
         return self.evaluations / max(self.updates, 1)
 
 
+class ForecastValues(NamedTuple):
+    """How each observed value of a snapshot was forecast, in the units of the data."""
+
+    pit: Float[np.ndarray, " n"]  # the probability integral transform: uniform where forecasts are calibrated
+    crps: Float[np.ndarray, " n"]
+
+
 class Exactness(NamedTuple):
     """Whether the weights of a step are exact in the limit of particles; true where they are."""
 
@@ -89,6 +96,7 @@ class OnlineInfo(NamedTuple):
     exact: Exactness | None = None  # not known of runs of earlier versions
     loo: LeaveOneOut | None = None  # of Gaussian data
     stations: StationInfo | None = None  # of Gaussian data
+    forecast: ForecastValues | None = None  # of a snapshot that was forecast before it was used
 
     @property
     def min_ess(self) -> float:
@@ -121,6 +129,7 @@ class ChainInfo(NamedTuple):
     log_likelihood: float
     scores: dict[str, float] = {}  # noqa: RUF012
     extras: dict[str, Any] = {}  # noqa: RUF012
+    forecast: ForecastValues | None = None  # of a snapshot that was forecast before it was used
 
     @property
     def min_ess(self) -> float:

@@ -11,10 +11,12 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from seqgp.base.errors import SeqgpError
+from seqgp.base.info import ForecastValues
 from seqgp.base.snapshot import Snapshot
 from seqgp.base.transforms import Transform
 from seqgp.evaluate.predict import Prediction, predict
 from seqgp.evaluate.prequential import drift_alarm, prequential
+from seqgp.evaluate.scores import crps, pit
 from seqgp.evaluate.transformed import in_units
 from seqgp.fields.sites import pad_rows, padded_size
 from seqgp.model import Model
@@ -36,11 +38,13 @@ class Forecaster:
     def __init__(self, model: Model, recent: Iterable[dict[str, Any]] = (), transform: Transform | None = None):
         self._model, self._transform = model, transform
         self._recent: deque[dict[str, Any]] = deque(recent, maxlen=MEMORY)
+        self.values: ForecastValues | None = None  # of the last snapshot
 
     def __call__(
         self, key: Key[Array, ""], state: State, snapshot: Snapshot
     ) -> tuple[dict[str, float], tuple[str, ...]]:
         """The scores of the snapshot, and a remark where recent ones are not calibrated."""
+        self.values = None
         if np.isnan(snapshot.y).all():
             return {}, ()
         try:
@@ -59,9 +63,18 @@ class Forecaster:
         transform, prediction = self._transform, in_units(prediction, self._transform)
         if transform is not None:
             y = transform.restored(y)
-            if np.isnan(transform.log_jacobian(y)).all():  # zeros alone, which have no density
-                return prequential(np.asarray(prediction.y), y)
+        self.values = _values(np.asarray(prediction.y), y)
+        if transform is not None and np.isnan(transform.log_jacobian(y)).all():  # zeros alone: they have no density
+            return prequential(np.asarray(prediction.y), y)
         return prequential(np.asarray(prediction.y), y, float(prediction.log_score(y)))
+
+
+def _values(draws: np.ndarray, y: np.ndarray) -> ForecastValues | None:
+    """Of each observed value, from draws of the forecast."""
+    seen = ~np.isnan(y)
+    if draws.shape[1:] != y.shape or not seen.any():
+        return None
+    return ForecastValues(pit(draws[:, seen], y[seen]), crps(draws[:, seen], y[seen]))
 
 
 def _padded(model: Model, snapshot: Snapshot) -> tuple[np.ndarray, np.ndarray, Any]:

@@ -103,7 +103,7 @@ def drift_alarm(recent: Sequence[dict[str, Any]], level: float = 1e-3, least: in
         ("spread", True): "the data lie further from their predictions than these allow for",
         ("spread", False): "the data lie closer to their predictions than these claim",
     }[worst, high]
-    remedy = "check the data, or start anew with sampler.init on the latest snapshot"
+    remedy = "check the data; if the parameters change with time, discount the past (forget)"
     return Drift(True, p, f"drift: in the last {count} steps {what} (p = {p:.1g}); {remedy}")
 
 

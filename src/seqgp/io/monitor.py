@@ -105,7 +105,7 @@ def _scores(info: OnlineInfo) -> np.ndarray:
 
 def _of_store(store: Store) -> Iterator[_Entry]:
     mean = STATISTICS.index("mean")
-    for step in store:
+    for step in store.standing():
         snapshot = step.snapshot
         means = {name: np.asarray(values)[mean] for name, values in step.summary.parameters.items()}
         yield _Entry(snapshot, station_names(snapshot.x, step.labels), step.info, means)  # type: ignore[arg-type]

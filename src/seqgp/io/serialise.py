@@ -18,6 +18,7 @@ from seqgp.base.flags import StationFlag
 from seqgp.base.info import (
     ChainInfo,
     Exactness,
+    ForecastValues,
     LeaveOneOut,
     OnlineInfo,
     StationInfo,
@@ -223,7 +224,7 @@ def _is_named_tuple(cls: type) -> bool:
 
 register(Correction, Exactness, Memory, OnlineState, Particles, PendingParticles, QuadraticFit, Rejuvenation)
 register(Linearisation, SnapshotSurrogate, StudentProposal)
-register(Bank, Detectors, Monitor, StationFlag, StationInfo, Treatment, Watch)
+register(Bank, Detectors, ForecastValues, Monitor, StationFlag, StationInfo, Treatment, Watch)
 register(
     SequentialState, Window, OnlineInfo, LeaveOneOut, ChainInfo, UpdateInfo, Dense, Grid, SharedGrid, Knots, KnotGrid
 )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from seqgp.base.info import Info
 from seqgp.base.transforms import transform_of
 from seqgp.evaluate.predict import predict
 from seqgp.evaluate.scores import crps
@@ -33,17 +34,21 @@ class Check(NamedTuple):
 
 
 def forecast_checks(store: Store, model: Model | None = None, last: int = 30) -> list[Check]:
-    """Forecast each of the last steps from the one before, where its draws are kept.
+    """How each of the last steps was forecast: as the run noted it, or else forecast again from the draws before.
 
     Args:
         store: a run.
         model: its model; a store knows it where it is made of ready-made parts. Without one there are no checks.
         last: how many steps, at most.
     """
+    steps = store.standing()
+    stored = [found for step in steps[-last:] if (found := stored_check(step.info, step.snapshot.y)) is not None]
+    if stored:
+        return stored
     model = model or store.model
     if model is None:
         return []
-    steps, transform = store.standing()[-last - 1 :], transform_of(store.manifest.section("data"))
+    steps, transform = steps[-last - 1 :], transform_of(store.manifest.section("data"))
     checks = []
     for before, after in itertools.pairwise(steps):
         snapshot = after.snapshot
@@ -68,6 +73,17 @@ def forecast_checks(store: Store, model: Model | None = None, last: int = 30) ->
             )
         )
     return checks
+
+
+def stored_check(info: Info, y: np.ndarray) -> Check | None:
+    """What a step noted of its forecast, if it did."""
+    values, scores = info.forecast, info.scores
+    if values is None or not {"coverage_50", "coverage_95", "crps"} <= scores.keys():
+        return None
+    each = np.full(y.shape, np.nan)
+    each[~np.isnan(y)] = values.crps
+    log_score = scores.get("log_score", np.nan) / len(values.pit)
+    return Check(info.t, values.pit, scores["coverage_50"], scores["coverage_95"], scores["crps"], log_score, each)
 
 
 def _each(draws: np.ndarray, y: np.ndarray) -> np.ndarray:

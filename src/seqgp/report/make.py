@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from seqgp import plots
 from seqgp.base.info import ChainInfo, Info, OnlineInfo
@@ -24,11 +23,13 @@ from seqgp.plots.figures import COARSE, FRAMES, LATTICE, spread
 from seqgp.plots.history import History, history_of, stations_of
 from seqgp.report.comparison import compare_forecasts
 from seqgp.report.page import Page
+from seqgp.report.parts import prior_intervals, seconds_of, settings_in_words, station_section
 from seqgp.report.sentences import (
     about_dots,
     about_forecasts,
     about_latent,
     about_sampling,
+    for_command_line,
     verdict,
 )
 
@@ -83,7 +84,11 @@ def _page(
     infos = [moment.info for moment in history.steps]
     _what(page, history, draws)
     sentences = [*about_sampling(infos), *about_forecasts(checks)]
-    page.findings([*sentences, *verdict(infos, checks, sentences)])
+    said = [*sentences, *verdict(infos, checks, sentences)]
+    if store.manifest.specification is not None and store.manifest.section("data"):
+        said = [sentence._replace(text=for_command_line(sentence.text)) for sentence in said]
+    page.findings(said)
+    station_section(page, history)
     _latent(page, history, frames, now, surfaces, model)
     _series(page, history)
     _parameters(page, history, model, transform_of(store.manifest.section("data")))
@@ -92,7 +97,8 @@ def _page(
     page.text(_about_diagnostics(infos), soft=True)
     page.figure(plots.diagnostics(history), "diagnostics over time")
     _cost(page, infos)
-    _settings(page, store)
+    page.heading("Settings")
+    page.table(settings_in_words(store, model))
     versions = store.manifest.versions
     return page.html(f"seqgp {versions.get('seqgp')}, run begun {store.manifest.created}")
 
@@ -110,8 +116,8 @@ def _what(page: Page, history: History, draws: int) -> None:
             "locations, all steps": len(places),
             "missing data": missing,
             "draws a step": draws,
-            "seconds a step": f"{np.median([moment.info.seconds for moment in history.steps]):.2g}",
         }
+        | seconds_of([moment.info for moment in history.steps])
     )
 
 
@@ -199,16 +205,6 @@ def _parameters(page: Page, history: History, model: Model | None, transform: Tr
     page.figures({name: plots.parameter(history, name, priors.get(name)) for name in found})
 
 
-def prior_intervals(model: Model) -> dict[str, tuple[float, float]]:
-    """The central 95 % interval of the prior of every parameter that is inferred, in natural units."""
-    quantiles = np.array([-1.0, 1.0]) * float(ndtri(0.975))
-    found = {}
-    for name, prior in model.entries():
-        ends = np.asarray(prior.value(prior.loc + prior.scale * quantiles))
-        found[name] = (float(ends.min()), float(ends.max()))
-    return found
-
-
 def _forecasts(page: Page, history: History, checks: Sequence[Check]) -> None:
     page.heading("How good were the forecasts?")
     if not checks:
@@ -267,18 +263,6 @@ def _cost(page: Page, infos: Sequence[Any]) -> None:
         for name, u in last.updates.items()
     ]
     page.numbers(["updates of the last step", "updates", "evaluations each", "capped", "not positive definite"], rows)
-
-
-def _settings(page: Page, store: Store) -> None:
-    manifest = store.manifest
-    page.heading("Settings")
-    page.table(
-        {f"model: {name}": value for name, value in manifest.model.items()}
-        | {f"sampler: {name}": value for name, value in manifest.sampler.items()}
-        | {"last step": ", ".join(f"{k} = {v}" for k, v in store.latest().info.settings.items())}
-        | {"key": f"{manifest.key['data']} ({manifest.key['implementation']})"}
-        | {"versions": ", ".join(f"{name} {version}" for name, version in manifest.versions.items())}
-    )
 
 
 def _time(history: History, t: float) -> str:

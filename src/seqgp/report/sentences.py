@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,10 +10,21 @@ import numpy as np
 
 from seqgp.base.info import Info, OnlineInfo
 from seqgp.base.remarks import add_up
+from seqgp.evaluate.prequential import uniform_p_value
 from seqgp.io.lattice import unknown_between
 from seqgp.model import Model
 from seqgp.plots.checks import Check
 from seqgp.plots.history import History
+
+UNEVEN = 1e-3  # p-value of a uniform PIT below which it is said
+SETTINGS = "particles|draws|paths|history|forget|order|latent|tau|chains|warmup|thin"
+
+
+def for_command_line(text: str) -> str:
+    """Advice with the keys of a configuration in place of arguments in Python."""
+    text = re.sub(rf"\b({SETTINGS})=", r"`\1` in [sampler]", text)
+    text = text.replace("seqgp.SequentialSampler", 'method = "sequential"')
+    return re.sub(r"`?seqgp\.replicate`? measures it", "runs with other seeds (`seed` in [run]) show it", text)
 
 
 class Sentence(NamedTuple):
@@ -58,18 +70,24 @@ def about_forecasts(checks: Sequence[Check]) -> list[Sentence]:
     if not checks:
         return []
     values = np.concatenate([check.pit for check in checks])
-    counts = [len(check.pit) for check in checks]
-    inside = float(np.average([check.most for check in checks], weights=counts))
     # Errors of one step are correlated, so the steps, not the data, count as independent.
-    margin = 2 * np.sqrt(0.95 * 0.05 / min(len(values), 10 * len(checks)))
-    base = f"Of {len(values)} data, {inside:.0%} fell inside their 95 % forecast interval"
-    if inside < 0.95 - margin:
-        remedy = (
-            "the forecasts are too sure: widen the priors of noise and scale, or let the time lengthscale be shorter"
-        )
-        found = [Sentence(False, f"{base}: {remedy}.")]
-    elif inside > 0.95 + margin:
-        found = [Sentence(False, f"{base}: the forecasts are wider than they need be: narrow the prior of the noise.")]
+    count = min(len(values), 10 * len(checks))
+    most, half = (_inside(checks, name, level, count) for name, level in (("most", 0.95), ("half", 0.5)))
+    base = (
+        f"Of {len(values)} data, {most.share:.0%} fell inside their 95 % forecast interval and {half.share:.0%} inside "
+        "their 50 % one"
+    )
+    uneven = uniform_p_value(_thinned(values, count)) < UNEVEN
+    if most.off < 0 and half.off > 0:
+        what = "the data have outliers that the model does not expect: look at the stations, or take a likelihood "
+        found = [Sentence(False, f"{base}: {what}with heavy tails.")]
+    elif most.off < 0 or half.off < 0:
+        remedy = "widen the priors of noise and scale, or let the time lengthscale be shorter"
+        found = [Sentence(False, f"{base}: the intervals are too narrow; {remedy}.")]
+    elif most.off > 0 or half.off > 0:
+        found = [Sentence(False, f"{base}: the intervals are too wide; check the prior of the noise.")]
+    elif uneven:
+        found = [Sentence(False, f"{base}, but where the data fell in their forecasts (PIT) is not uniform.")]
     else:
         found = [Sentence(True, f"{base}.")]
     shift = float(np.mean(values)) - 0.5
@@ -79,6 +97,24 @@ def about_forecasts(checks: Sequence[Check]) -> list[Sentence]:
             Sentence(False, f"The forecasts lie {side} the data on the whole: let the mean be inferred, or widen it.")
         )
     return found
+
+
+class _Share(NamedTuple):
+    """Of data inside an interval."""
+
+    share: float
+    off: int  # -1 too few, 1 too many, 0 as many as there should be
+
+
+def _inside(checks: Sequence[Check], name: str, level: float, count: int) -> _Share:
+    share = float(np.average([getattr(check, name) for check in checks], weights=[len(check.pit) for check in checks]))
+    margin = 2 * np.sqrt(level * (1 - level) / count)
+    return _Share(share, int(share > level + margin) - int(share < level - margin))
+
+
+def _thinned(values: np.ndarray, count: int) -> np.ndarray:
+    """So many of the values in order of size, evenly spread: their distribution, at the size that counts."""
+    return np.sort(values)[np.linspace(0, len(values) - 1, count).round().astype(int)]
 
 
 def about_latent(history: History, on_grid: bool, model: Model | None) -> str:

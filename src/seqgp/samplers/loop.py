@@ -68,7 +68,8 @@ def steps(
                     state = state.ready(sampler.model)  # forecast and step need the same of a state from disk
                 scores, remarks = _forecast(forecast, key, state, snapshot)
                 state, info = sampler.step(key_step, state, snapshot, progress=bar.advance)
-                info = info._replace(scores=scores, warnings=(*info.warnings, *remarks))
+                values = getattr(forecast, "values", None) if scores else None
+                info = info._replace(scores=scores, warnings=(*info.warnings, *remarks), forecast=values)
             bar.end(info)
             yield state, info
 
@@ -128,5 +129,7 @@ def _refreshed(sampler: Sampler, key: Key[Array, ""], done: LoopResult) -> LoopR
         return done
     key_refresh = jax.random.fold_in(jax.random.fold_in(key, done.state.step), REFRESH)
     state, info = sampler.refresh(key_refresh, done.state)
-    info = info._replace(scores=last.scores, warnings=tuple(dict.fromkeys((*info.warnings, *last.warnings))))
+    info = info._replace(
+        scores=last.scores, forecast=last.forecast, warnings=tuple(dict.fromkeys((*info.warnings, *last.warnings)))
+    )
     return LoopResult(state, [*done.infos[:-1], info])

@@ -100,8 +100,10 @@ class OnlineState(NamedTuple):
             return Treatment(self.watch.factors)
         return self.surrogates[-1]
 
-    def beside_late(self, t: float) -> dict[float, SnapshotSurrogate]:
-        """After late data from a time on: the surrogates of all snapshots from there on, which were found again."""
+    def beside_late(self, t: float) -> dict[float, SnapshotSurrogate | Treatment]:
+        """After late data from a time on: what stands beside all snapshots from there on, found again or used anew."""
+        if self.watch is not None:
+            return {one.t: Treatment.used(one) for one in self.snapshots if one.t >= t}
         pairs = zip(self.snapshots, self.surrogates)
         return {one.t: surrogate for one, surrogate in pairs if one.t >= t and surrogate is not None}
 

@@ -7,7 +7,7 @@ A flagged value is kept (``robust="flag"``), left out (``"exclude"``) or used wi
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from seqgp.base.errors import SamplerError
 from seqgp.base.flags import station_names
 from seqgp.base.snapshot import Snapshot
-from seqgp.likelihoods.gaussian import inflated_context, nominal_context
+from seqgp.likelihoods.gaussian import INFLATION, inflated_context, nominal_context
 from seqgp.model import Model
 from seqgp.monitoring.effects import StationWindow
 from seqgp.monitoring.monitor import LOOK_BACK, Monitor
@@ -41,6 +41,13 @@ class Treatment(NamedTuple):
         found = Snapshot(snapshot.t, snapshot.x, np.where(out.reshape(snapshot.y.shape), np.nan, snapshot.y), context)
         vars(found).update(vars(snapshot))  # names of its rows
         return found
+
+    @classmethod
+    def used(cls, snapshot: Snapshot) -> Treatment:
+        """How a snapshot was used, read off it as the filters see it."""
+        y, known = np.asarray(snapshot.y).reshape(-1), snapshot.context
+        noise = known[INFLATION] if isinstance(known, Mapping) and INFLATION in known else np.ones(len(y))
+        return cls(np.where(np.isnan(y), np.inf, noise))
 
     @property
     def trivial(self) -> bool:

@@ -1,0 +1,116 @@
+"""Parts of the report: the stations, what a step costs, settings in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from seqgp.base.flags import shown_pair, station_names
+from seqgp.base.info import Info, OnlineInfo
+from seqgp.evaluate.stations import StationReport, StationStep, station_report
+from seqgp.io.store import Store
+from seqgp.model import Model
+from seqgp.plots.history import History
+from seqgp.report.page import Page
+from seqgp.report.sentences import Sentence
+
+ROWS = 60  # of the table of stations, those that are flagged first
+HEAD = ("station", "state", "since", "size", "readings", "missing", "mean error", "sd of score", "wrong", "unused")
+
+
+def station_section(page: Page, history: History) -> None:
+    """What the monitor says of the stations, where it looks at them."""
+    steps = []
+    for moment in history.steps:
+        info = moment.info
+        if not isinstance(info, OnlineInfo) or info.loo is None or info.stations is None:
+            return
+        steps.append(StationStep(info.t, station_names(moment.x, moment.labels), info.loo, info.stations))
+    found = station_report(steps, lambda t: _when(history, t))
+    page.heading("Stations")
+    page.text(
+        "Each reading is predicted from all others and the past; scores of these predictions have a standard deviation "
+        "of 1 where the model fits. Wrong readings are single ones; unused values were excluded or downweighted.",
+        soft=True,
+    )
+    if found.flagged:
+        page.findings([Sentence(False, f"{sentence}.") for sentence in found.sentences()])
+    page.numbers(HEAD, [_cells(found, i) for i in range(min(len(found.stations), ROWS))])
+    if len(found.stations) > ROWS:
+        page.text(f"{ROWS} of {len(found.stations)} stations are shown.", soft=True)
+
+
+def _cells(found: StationReport, i: int) -> list[str]:
+    one = found.stations[i]
+    flag = one.now
+    size = "" if flag is None else f"{'-' if flag.size < 0 else ''}{shown_pair(abs(flag.size), flag.se)}"
+    numbers = (f"{one.mean_error:.3g}", f"{one.sd_score:.2f}") if one.readings else ("", "")
+    since = "" if flag is None else found.moment(flag.since)
+    counts = (str(one.readings), str(one.missing))
+    return [one.station, one.state, since, size, *counts, *numbers, str(len(one.wrong)), str(one.unused)]
+
+
+def _when(history: History, t: float) -> str:
+    when = history.when(t)
+    return f"{history.time} = {when:.6g}" if isinstance(when, float) else str(when).replace("T00:00:00", "")
+
+
+def seconds_of(infos: Sequence[Info]) -> dict[str, str]:
+    """The median seconds of a step; of the online sampler with and without a rejuvenation of the particles."""
+    with_, without = ([info.seconds for info in infos if bool(getattr(info, "rejuvenations", ())) is which]
+                      for which in (True, False))  # fmt: skip
+    if not with_ or not without:
+        return {"seconds a step": f"{np.median([info.seconds for info in infos]):.2g}"}
+    return {
+        "seconds a step": f"{np.median(without):.2g}",
+        f"seconds with rejuvenation, {len(with_)} steps": f"{np.median(with_):.2g}",
+    }
+
+
+def prior_intervals(model: Model) -> dict[str, tuple[float, float]]:
+    """The central 95 % interval of the prior of every parameter that is inferred, in natural units."""
+    quantiles = np.array([-1.0, 1.0]) * float(ndtri(0.975))
+    found = {}
+    for name, prior in model.entries():
+        ends = np.asarray(prior.value(prior.loc + prior.scale * quantiles))
+        found[name] = (float(ends.min()), float(ends.max()))
+    return found
+
+
+def settings_in_words(store: Store, model: Model | None) -> dict[str, Any]:
+    """Model, sampler, seed and versions, for people."""
+    manifest = store.manifest
+    found: dict[str, Any] = {}
+    if model is not None:
+        terms = [f"{_kind(term.time)} in time, {_kind(term.space)} in space" for _, term in model.kernel.terms()]
+        priors, known = prior_intervals(model), model.parameters(model.prior_of_z()[0])
+        found["kernel"] = "; plus ".join(terms) + (", with a delay" if model.kernel.delayed else "")
+        found["mean"] = ", ".join(model.mean_function.names) or "known"
+        found["likelihood"] = _kind(model.likelihood)
+        inferred = (f"{name}: {low:.3g} to {high:.3g}" for name, (low, high) in priors.items())
+        found["inferred, 95 % of the prior"] = "; ".join(inferred) or "nothing"
+        fixed = {name: np.ravel(values) for name, values in known.items() if name not in model.inferred}
+        found["known"] = "; ".join(f"{name} = {_numbers(values)}" for name, values in fixed.items()) or "nothing"
+    settings = {name: _word(text) for name, text in manifest.sampler.items() if text != "None"}
+    found["sampler"] = "; ".join(f"{name}: {text}" for name, text in settings.items())
+    said = store.latest().info.settings
+    found["last step"] = "; ".join(f"{name}: {text}" for name, text in said.items())
+    found["random key"] = " ".join(str(one) for one in np.ravel(manifest.key["data"]))
+    found["versions"] = ", ".join(f"{name} {version}" for name, version in manifest.versions.items())
+    return found
+
+
+def _word(text: str) -> str:
+    """A setting that is an object by the name of its class."""
+    return text.strip("'").split("(")[0]
+
+
+def _kind(part: Any) -> str:
+    return type(part).__name__
+
+
+def _numbers(values: np.ndarray) -> str:
+    return ", ".join(f"{value:.4g}" for value in values)
