@@ -30,6 +30,7 @@ from seqgp.cli.common import (
 )
 from seqgp.cli.comparing import averaged_runs, columns_of, weights_in_words
 from seqgp.cli.fitting import configuration_of
+from seqgp.evaluate.motion import motions
 from seqgp.evaluate.predict import predict as predict_at
 from seqgp.evaluate.transformed import in_units
 from seqgp.io.configuration import DataSection
@@ -135,6 +136,7 @@ def summary(folder: RunFolder, json: Json = False, debug: Debug = False) -> None
         "last": last.t,
         "transform": _transform_words(store),
         "parameters": parameters,
+        "motions": _motions(store),
         "ess": info.ess,
         "rhat": getattr(info, "rhat", None),
         "settings": info.settings,
@@ -228,6 +230,14 @@ def _time(text: str, data: DataSection) -> float:
         raise Mistake(f"--time {text}: {error}") from error
 
 
+def _motions(store: Store) -> list[str]:
+    """How patterns move, where the kernel has a delay."""
+    model = store.model
+    if model is None or not model.kernel.delayed:
+        return []
+    return [str(one) for one in motions(model, store.latest().state.parameters, store.manifest.section("data"))]
+
+
 def _transform_words(store: Store) -> str | None:
     data = store.manifest.section("data")
     transform = transform_of(data)
@@ -252,6 +262,8 @@ def _show_summary(out: Any, said: dict[str, Any], info: Any, times: str) -> None
             numbers += [f"{info.ess.get(name, np.nan):.0f}", f"{info.rhat.get(name, np.nan):.3f}"]
         table.add_row(Text(name), *numbers)  # brackets in names are no markup
     out.print(table)
+    for line in said["motions"]:
+        out.print(line, markup=False)
     if not chains:
         out.print(info.health, markup=False)
     for sentence in said["flagged"]:

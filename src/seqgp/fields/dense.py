@@ -14,7 +14,6 @@ from seqgp.fields.operators import Events, Triangular, root_with_jitter
 from seqgp.fields.protocol import PredictionSites
 from seqgp.fields.sites import Observe, Sites, StepSites, Window, pad_rows, padded_size, widen_sites, widen_window
 from seqgp.kernels.base import Parameters, Prepared, within
-from seqgp.kernels.delayed import refuse_delay
 from seqgp.kernels.separable import LatentKernel, Separable, dropped
 from seqgp.linalg.factor import solve_lower
 from seqgp.model import Model
@@ -88,13 +87,16 @@ class Dense(eqx.Module):
 
     def geometry(self, kernel: LatentKernel, times, x, mask, present: int) -> DenseGeometry:
         """Distances between all sites of window and present, in time and in space."""
-        refuse_delay(kernel, "Dense")
         flat = x.reshape(-1, x.shape[-1])
-        return DenseGeometry(
-            terms=tuple(
+        if kernel.delayed:  # each site has its own local times
+            terms = kernel.prepare(jnp.repeat(jnp.asarray(times), x.shape[1]), jnp.asarray(flat))
+        else:
+            terms = tuple(
                 (term.prepare_time(times[:, None], times[:, None]), term.space.prepare(flat, flat))
                 for _, term in kernel.terms()
-            ),
+            )
+        return DenseGeometry(
+            terms=terms,
             mask=mask.reshape(-1),
             blocks=x.shape[0],
             present=present,
@@ -119,6 +121,8 @@ class Dense(eqx.Module):
 
 def stacked_covariance(kernel: LatentKernel, geometry: DenseGeometry, parameters: Parameters) -> Float[Array, "n n"]:
     """The covariance over the blocks of sites, one block a time."""
+    if kernel.delayed:
+        return kernel.covariance(geometry.terms, parameters)
     terms = [
         _stacked(term, pair, geometry.blocks, dropped(parameters, prefix))
         for (prefix, term), pair in zip(kernel.terms(), geometry.terms)

@@ -24,6 +24,7 @@ from seqgp.samplers.validation import check_key
 
 if TYPE_CHECKING:  # reading and writing a run is imported where there is one
     from seqgp.io.store import Store
+    from seqgp.io.summary import RunSummary
 
 
 class Run(NamedTuple):
@@ -44,6 +45,13 @@ class Run(NamedTuple):
     model: Model
     store: Store | None = None
     why: str = ""
+
+    def summary(self) -> RunSummary:
+        """The parameters now, and how patterns move where the kernel has a delay; printed, a table."""
+        from seqgp.io.summary import run_summary
+
+        data = {} if self.store is None else self.store.manifest.section("data")
+        return run_summary(self.model, self.state, data)
 
     def to_datatree(self) -> Any:
         """For ArviZ: all whole steps of the store, or the last step of a run that is not stored."""

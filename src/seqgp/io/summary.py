@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from seqgp.base.transforms import Transform
+from seqgp.evaluate.motion import Motion, motions
+from seqgp.model import Model
 from seqgp.samplers.base import State
 
 PROBABILITIES = (0.025, 0.25, 0.5, 0.75, 0.975)
@@ -47,3 +50,29 @@ def flat_parameters(parameters: dict[str, Any]) -> dict[str, np.ndarray]:
         else:
             flat |= {f"{name}[{i}]": array[:, i] for i in range(array.shape[1])}
     return flat
+
+
+class RunSummary(NamedTuple):
+    """The parameters of a state, and how patterns move."""
+
+    t: float
+    parameters: dict[str, dict[str, float]]  # by name, and by statistic (``STATISTICS``)
+    motions: tuple[Motion, ...]
+
+    def __str__(self) -> str:
+        """A table, and a line for each motion."""
+        shown = ("mean", "sd", "2.5%", "50%", "97.5%")
+        width = max((len(name) for name in self.parameters), default=0)
+        lines = [f"t = {self.t:g}", f"{'':{width}}" + "".join(f"{name:>11}" for name in shown)]
+        for name, values in self.parameters.items():
+            lines.append(f"{name:{width}}" + "".join(f"{values[one]:>11.4g}" for one in shown))
+        return "\n".join([*lines, *map(str, self.motions)])
+
+
+def run_summary(model: Model, state: State, data: Mapping[str, Any]) -> RunSummary:
+    """Of a state; ``data`` is the section of a configuration, for units."""
+    statistics: dict[str, dict[str, float]] = {
+        name: dict(zip(map(str, STATISTICS), values.tolist()))
+        for name, values in flat_parameters(summarise(state).parameters).items()
+    }
+    return RunSummary(float(state.t), statistics, motions(model, state.parameters, data))

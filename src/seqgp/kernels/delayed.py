@@ -20,8 +20,9 @@ class Delayed(LatentKernel):
 
     Args:
         kernel: a separable kernel, or a sum of them that share the slowness; other terms are added outside.
-        slowness: ``s``, time per distance, a number or a prior for each column of ``x``. ``OnlineSampler`` needs priors
-            under which the delays between stations spread less than the time between two snapshots.
+        slowness: ``s``, time per distance, a number or a prior for each column of ``x``. Where delays between stations
+            may spread further than the time between two snapshots, filters of ``OnlineSampler`` are larger: tighter
+            priors make them smaller.
     """
 
     kernel: LatentKernel
@@ -88,4 +89,7 @@ def delay_spread(kernel: LatentKernel, x: Float[np.ndarray, "M D"]) -> float:
 def refuse_delay(kernel: LatentKernel, who: str) -> None:
     """Raise where a kernel has a delay, in the name of those who compute with separable terms alone."""
     if kernel.delayed:
-        raise ModelError(f"{who} does not take seqgp.Delayed: use seqgp.OnlineSampler, whose filters take the delay")
+        raise ModelError(
+            f"{who} does not take seqgp.Delayed: use seqgp.OnlineSampler, whose filters take the delay, or "
+            "seqgp.FullSampler for all times at once"
+        )

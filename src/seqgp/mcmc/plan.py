@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from seqgp.base.errors import SamplerError
 from seqgp.base.validation import positive, require_x64
-from seqgp.kernels.delayed import refuse_delay
 from seqgp.mcmc.updates import Updates
 from seqgp.model import Model
 
@@ -39,7 +38,6 @@ def budget_of(who: str, model: Model, draws: int, chains: int | None, warmup: in
     require_x64()
     if not isinstance(model, Model):
         raise SamplerError(f"{who}: expected a seqgp.Model, got {type(model).__name__}")
-    refuse_delay(model.kernel, who)
     budget = Budget(
         draws=positive("draws", draws),
         chains=None if chains is None else positive("chains", chains),

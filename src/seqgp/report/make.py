@@ -12,6 +12,7 @@ import numpy as np
 from seqgp import plots
 from seqgp.base.info import ChainInfo, Info, OnlineInfo
 from seqgp.base.transforms import Transform, transform_of
+from seqgp.evaluate.motion import motions
 from seqgp.io.errors import StoreError
 from seqgp.io.files import write_atomically
 from seqgp.io.lattice import LatticeSurface, surfaces_of
@@ -92,6 +93,9 @@ def _page(
     _latent(page, history, frames, now, surfaces, model)
     _series(page, history)
     _parameters(page, history, model, transform_of(store.manifest.section("data")))
+    if model is not None and model.kernel.delayed:
+        for one in motions(model, store.latest().state.parameters, store.manifest.section("data")):
+            page.text(f"The pattern {one}." if not one.prefix else f"Term {one}.")
     _forecasts(page, history, checks)
     page.heading("Diagnostics")
     page.text(_about_diagnostics(infos), soft=True)

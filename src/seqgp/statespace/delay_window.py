@@ -18,7 +18,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from seqgp.base.errors import DataError
 from seqgp.linalg.factor import cholesky, solve_lower
@@ -80,6 +80,8 @@ def window_step(
     dt: Float[ArrayLike, ""],
     q: int,
     amplitudes: Float[ArrayLike, " J"] | None = None,
+    lags: Float[ArrayLike, " J"] | None = None,
+    known: Bool[ArrayLike, " M"] | None = None,
 ) -> WindowStep:
     """The transition to a snapshot ``dt`` later, 0 for the first.
 
@@ -89,6 +91,8 @@ def window_step(
         dt: since the last snapshot.
         q: the number of coefficients of the mean.
         amplitudes: of each term at the time of the snapshot; 1 by default.
+        lags: how far the state of each term lies behind the last snapshot, ``max d`` or more; ``max d`` by default.
+        known: the stations whose values in the window are meant; all by default.
     """
     m, length = np.shape(fields[0].space)[0], len(age)
     orders = [np.shape(field.stationary)[0] for field in fields]
@@ -101,7 +105,8 @@ def window_step(
         here = jnp.arange(at, at + order * m)
         window = first + j * length * m + jnp.arange(length * m)
         targets, sources = jnp.concatenate([here, window[:m]]), jnp.concatenate([here, window])
-        weights, left = _bridge(field, age, dt)
+        lag = jnp.max(jnp.asarray(field.delay)) if lags is None else jnp.asarray(lags)[j]
+        weights, left = _bridge(field, age, dt, lag, jnp.ones(m, bool) if known is None else jnp.asarray(known))
         move = move.at[targets[:, None], sources[None, :]].set(weights)
         noise = noise.at[targets[:, None], targets[None, :]].set(left)
         move = move.at[window[m:], window[: (length - 1) * m]].set(1.0)
@@ -111,14 +116,14 @@ def window_step(
     return WindowStep(move.at[coefficients, coefficients].set(1.0), noise, rows)
 
 
-def _bridge(field: DelayedField, age, dt) -> tuple[Float[Array, "pM+M pM+WM"], Float[Array, "pM+M pM+M"]]:
+def _bridge(field: DelayedField, age, dt, lag, known) -> tuple[Float[Array, "pM+M pM+WM"], Float[Array, "pM+M pM+M"]]:
     """State and values of the new snapshot, from the old state and the values in the window: weights and covariance."""
     delay, space = jnp.asarray(field.delay), jnp.asarray(field.space)
     stationary, h = jnp.asarray(field.stationary), jnp.asarray(field.observe)
     order, m, length = stationary.shape[0], delay.shape[0], age.shape[0]
-    reach = jnp.max(delay) - delay  # local time of a value of the last snapshot, since that of the state
+    reach = lag - delay  # local time of a value of the last snapshot, since that of the state
     old = (reach[None, :] - age[:, None]).ravel()  # (W M), since the old state
-    alive, old = old > 0, jnp.where(old > 0, old, 0.0)
+    alive, old = (old > 0) & jnp.tile(known, length), jnp.where(old > 0, old, 0.0)
     new, site = reach + dt, jnp.tile(jnp.arange(m), length)
     path = jax.vmap(field.transition)
     rows_old, rows_new = jnp.einsum("a,kab->kb", h, path(old)), jnp.einsum("a,kab->kb", h, path(new))

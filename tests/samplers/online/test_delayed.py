@@ -233,11 +233,11 @@ def test_what_cannot_be_is_refused_by_name():
     with pytest.raises(ModelError, match="slowness has 1 entries, but x has 2 columns"):
         seqgp.OnlineSampler(model, particles=16).init(jax.random.key(0), data()[0])
     model = prior_model(width=5.0)
-    with pytest.raises(DataError, match="spread over up to"):
-        filtered(model, data())
-    for sampler in (seqgp.SequentialSampler, seqgp.FullSampler):
-        with pytest.raises(ModelError, match=f"{sampler.__name__} does not take seqgp.Delayed"):
-            sampler(model)
+    many = [seqgp.Snapshot(t=0.01 * k, x=np.array([[0.0, 0.0], [1.0, 1.0]]), y=np.zeros(2)) for k in range(60)]
+    with pytest.raises(DataError, match=r"spread over up to 5, and 41 snapshots lie that close together"):
+        filtered(model, many)
+    with pytest.raises(ModelError, match=r"SequentialSampler does not take seqgp\.Delayed"):
+        seqgp.SequentialSampler(model)
     with pytest.raises(SamplerError, match="latent = Knots"):
         begin(StateSpaceModel(model), seqgp.Knots(nodes=4), data()[0])
 

@@ -59,7 +59,7 @@ def particle_bytes(filter: Filter) -> int:
     order, coefficients = ssm.order, len(ssm.in_state)
     shared = shares_space(filter)
     if isinstance(filter, DenseFilter):
-        matrices, state = len(ssm.states) * sites**2, (order * sites + coefficients) ** 2
+        matrices, state = len(ssm.states) * sites**2, (filter.fields + coefficients) ** 2
     elif isinstance(filter, NetworkFilter):
         found = filter_bytes(*_network_size(filter))
         matrices, state = (found.parameters + found.basis) // BYTES_PER_FLOAT, found.state // BYTES_PER_FLOAT
@@ -87,7 +87,7 @@ def working_bytes(filter: Filter) -> int:
     if not isinstance(filter, DenseFilter):
         whole = getattr(filter, "axes", None) is None
         return EIGEN_MATRICES * square if whole else WORKING_MATRICES * BYTES_PER_FLOAT * filter.sites
-    size = filter.ssm.order * filter.sites + len(filter.ssm.in_state)
+    size = filter.fields + len(filter.ssm.in_state)
     return BYTES_PER_FLOAT * WORKING_MATRICES * size**2 * cores()
 
 

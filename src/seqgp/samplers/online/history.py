@@ -27,6 +27,7 @@ from seqgp.samplers.online.memory import QuadraticFit
 from seqgp.samplers.online.network import FIRST_PLAN, WINDOW, NetworkPlan, SiteGaps, network_filter, suits_network
 from seqgp.samplers.online.surrogate import SnapshotSurrogate
 from seqgp.statespace.delayed import DelayedFilter
+from seqgp.statespace.delayed_window import DelayedWindowFilter, window_needed
 from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.eigenbasis import RotatedFilter
 from seqgp.statespace.modal import ModalFilter
@@ -35,6 +36,7 @@ from seqgp.statespace.network import NetworkFilter
 from seqgp.statespace.observation import Observation, SiteOperator, reduced
 from seqgp.statespace.protocol import Filter
 
+MAX_WINDOW = 40  # snapshots in the window of a filter with delays
 MAX_LOST_VARIANCE = 1e-5  # of the prior variance may be left out by the modes of knots
 
 
@@ -53,6 +55,7 @@ class SiteLayout(NamedTuple):
     axes: tuple[np.ndarray, ...] | None  # of a product grid
     knots: KnotGrid | None
     why: str
+    window: int = 0  # of kernels with a delay: snapshots in the filter's window; 0 where it needs none
 
     @property
     def name(self) -> str:
@@ -82,6 +85,10 @@ class Timeline(NamedTuple):
     def with_snapshot(self, snapshot: Snapshot, surrogate: SnapshotSurrogate | None = None) -> Timeline:
         """With one more snapshot."""
         layout = self.layout
+        if self.ssm.model.kernel.delayed:
+            window = delay_window(self, snapshot)
+            if window > layout.window or (layout.window and not all_known(layout, snapshot.x)):
+                return _windowed(self, snapshot, surrogate, window)
         if layout.knots is None:
             fresh = new_rows(layout.x, snapshot.x)
             if len(fresh):
@@ -227,11 +234,8 @@ def _rebuilt(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogate
 def _appended(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogate | None) -> Timeline:
     ssm, layout = history.ssm, history.layout
     last = history.snapshots[-1].t if history.snapshots else snapshot.t
-    delayed = ssm.model.kernel.delayed
-    if delayed and history.snapshots:
-        _check_delays(ssm, layout, snapshot.t, snapshot.t - last)
     observation = observation_of(ssm, layout, snapshot, snapshot.t - last, surrogate)
-    one_noise = layout.knots is None and not delayed and _one_noise_level(ssm, snapshot)
+    one_noise = layout.knots is None and not ssm.model.kernel.delayed and _one_noise_level(ssm, snapshot)
     rotated = one_noise and len(ssm.states) == 1 and _complete(layout, observation)
     segments = history.segments
     now = segments[-1].filter if segments else None
@@ -272,19 +276,44 @@ def dense_filter(ssm: StateSpaceModel, layout: SiteLayout, size: int) -> DenseFi
         return ModalFilter(ssm, layout.knots.points, _modes(ssm, layout.knots.points))
     count = len(layout.x)
     x = np.concatenate([layout.x, np.repeat(layout.x[-1:], size - count, axis=0)])
-    kind = DelayedFilter if ssm.model.kernel.delayed else DenseFilter
-    return kind(ssm, x, np.arange(size) < count)
+    real = np.arange(size) < count
+    if layout.window:
+        return DelayedWindowFilter(ssm, x, real, real, layout.window)
+    return (DelayedFilter if ssm.model.kernel.delayed else DenseFilter)(ssm, x, real)
 
 
-def _check_delays(ssm: StateSpaceModel, layout: SiteLayout, t: float, dt: float) -> None:
-    """Raise where priors allow delays that spread further than the time between two snapshots."""
-    spread = delay_spread(ssm.model.kernel, layout.x)
-    if dt < spread:
+def delay_window(history: Timeline, snapshot: Snapshot) -> int:
+    """How many snapshots the window of a filter with delays needs, under the widest slowness of the prior.
+
+    0 where delays between the stations so far spread over less than the time between any two snapshots.
+    """
+    x = np.concatenate([history.layout.x, new_rows(history.layout.x, snapshot.x)])
+    spread = delay_spread(history.ssm.model.kernel, x)
+    times = np.array([one.t for one in (*history.snapshots, snapshot)])
+    if not history.layout.window and np.diff(times).min(initial=np.inf) >= spread:
+        return 0
+    needed = window_needed(times, spread)
+    if needed > MAX_WINDOW:
         raise DataError(
-            f"OnlineSampler: t = {t:g} is {dt:g} after the last snapshot, but under the prior of the slowness the "
-            f"delays between the {len(layout.x)} stations spread over up to {spread:.4g}: give Delayed a prior with "
-            f"bounds {dt / spread:.2g} times as wide or less (ScaledSigmoid(-b, b)), or join snapshots close in time"
+            f"OnlineSampler: t = {snapshot.t:g}: under the prior of the slowness the delays between the {len(x)} "
+            f"stations spread over up to {spread:.4g}, and {needed} snapshots lie that close together, more than "
+            f"{MAX_WINDOW}: give Delayed a prior with narrower bounds (ScaledSigmoid(-b, b)), or join snapshots close "
+            "in time"
         )
+    return needed
+
+
+def _windowed(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogate | None, window: int) -> Timeline:
+    """All snapshots in a filter with a window, on the sites of all of them."""
+    ssm, fresh = history.ssm, new_rows(history.layout.x, snapshot.x)
+    layout = history._with_sites(fresh, snapshot) if len(fresh) else history.layout
+    layout = layout._replace(
+        window=max(window + 1, layout.window), why="stations at local times, closer in time than delays"
+    )
+    new = Timeline(ssm, history.latent, layout, (), (), (), rebuilt=True)
+    for one, its in zip((*history.snapshots, snapshot), (*history.surrogates, surrogate)):
+        new = _appended(new, one, its)
+    return new
 
 
 def _room(layout: SiteLayout, there: int) -> int:

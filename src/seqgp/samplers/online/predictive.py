@@ -21,6 +21,7 @@ from seqgp.samplers.online.filters import Filters, chosen, group_bounds, particl
 from seqgp.samplers.online.history import Timeline, all_known, operator_of
 from seqgp.samplers.online.programs import over_particles
 from seqgp.statespace.delayed import DelayedFilter
+from seqgp.statespace.delayed_window import DelayedWindowFilter
 from seqgp.statespace.latent_moments import latent_moments
 from seqgp.statespace.observation import Query
 from seqgp.statespace.protocol import Filter
@@ -79,18 +80,18 @@ def predictive_of(
     columns = history.ssm.columns(t, x, context)
     operator = operator_of(history.layout, x) if all_known(history.layout, x) else None
     query = Query(x, operator, columns, np.asarray(t - history.snapshots[-1].t, float), np.asarray(t, float))
-    if operator is None and isinstance(history.filter, DelayedFilter):
+    if operator is None and isinstance(history.filter, (DelayedFilter, DelayedWindowFilter)):
         _check_reach(history.filter, filters, query)
     return ParticlePredictive(history, filters, query, particle, z, context)
 
 
-def _check_reach(filter: DelayedFilter, filters: Filters, query: Query) -> None:
+def _check_reach(filter: DelayedFilter | DelayedWindowFilter, filters: Filters, query: Query) -> None:
     """Raise where new inputs are so far along the slowness that they see what lies before the filters' states."""
     short = -min(float(filter.earliest(env.parameters, state, query).min()) for env, state in filters.groups)
     if short > 0:
         raise DataError(
             f"predict: inputs lie so far from the stations in the direction of the slowness that, for some particles, "
-            f"they see the latent as it was before the last two snapshots, by {short:.3g} in time: predict at inputs "
+            f"they see the latent as it was before what the filters keep, by {short:.3g} in time: predict at inputs "
             f"nearer to the stations, or at a time later by {short:.3g}"
         )
 

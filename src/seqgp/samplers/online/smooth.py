@@ -19,6 +19,7 @@ from seqgp.runtime.engine import compiled, cores, in_threads
 from seqgp.samplers.online.history import Timeline, dense_filter, laid_out, new_rows, observation_of, operator_of
 from seqgp.samplers.online.network import network_filter
 from seqgp.samplers.online.sampler import OnlineSampler
+from seqgp.samplers.online.smooth_delayed import draws_of_the_past
 from seqgp.samplers.online.state import OnlineState
 from seqgp.samplers.online.surrogate import SnapshotSurrogate
 from seqgp.samplers.validation import check_key, check_state
@@ -67,11 +68,6 @@ def smooth(
         raise SamplerError("smooth: expected an OnlineSampler and its state; other samplers keep no past")
     require_x64()
     check_state(sampler.model, state, "smooth")
-    if sampler.model.kernel.delayed:
-        raise SamplerError(
-            "smooth does not take seqgp.Delayed: take the latent of each step as it came (state.latent, or the "
-            "store's), or predict from a stored state"
-        )
     check_key(key)
     wanted = _checked_times(times)
     inputs = None if x is None else _checked_inputs(sampler, state, x)
@@ -79,10 +75,13 @@ def smooth(
         raise DataError("smooth: context is given without x; at the data, each snapshot has its own")
     snapshots, surrogates = _with_times(state, wanted)
     few = state.thinned(min(state.draws, DRAWS if draws is None else positive("draws", draws)))
+    z, moments = np.asarray(few.z)[:, list(sampler.ssm.in_particles)], np.unique(wanted)
+    if sampler.model.kernel.delayed:
+        asked = _asked(snapshots, moments, inputs, context)
+        found = dict(zip(asked, draws_of_the_past(key, sampler.ssm, snapshots, z, list(asked.values()))))
+        return Smoothed(wanted, tuple(asked[t].x for t in wanted), tuple(found[t] for t in wanted))
     history = laid_out(sampler.ssm, sampler.latent, snapshots, surrogates, plan=state.plan)
-    z = np.asarray(few.z)[:, list(sampler.ssm.in_particles)]
-    moments = np.unique(wanted)
-    asked = _asked(history, moments, inputs, context)
+    asked = _asked(history.snapshots, moments, inputs, context)
     fresh = None if inputs is None or history.layout.knots is not None else new_rows(history.layout.x, inputs)
     paths = _paths(key, history, z, moments, fresh if fresh is not None and len(fresh) else None)
     found = {t: _latent(history, at, fresh, paths[:, i], z) for i, (t, at) in enumerate(asked.items())}
@@ -117,11 +116,11 @@ class _Asked(NamedTuple):
     context: Any
 
 
-def _asked(history: Timeline, times: np.ndarray, x: np.ndarray | None, context: Any) -> dict[float, _Asked]:
+def _asked(snapshots: Sequence[Snapshot], times: np.ndarray, x: np.ndarray | None, context: Any) -> dict[float, _Asked]:
     if x is not None:
         every = {t: as_context(context(t) if callable(context) else context) for t in times.tolist()}
         return {t: _Asked(t, x, own) for t, own in every.items()}
-    seen = {snapshot.t: snapshot for snapshot in history.snapshots}
+    seen = {snapshot.t: snapshot for snapshot in snapshots}
     return {t: _Asked(t, seen[t].x, seen[t].context) for t in times.tolist()}
 
 

@@ -1,0 +1,99 @@
+"""The speed and the direction of patterns that move, from draws of a slowness."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from seqgp.model import Model
+
+HOURS = {"seconds": 1 / 3600, "minutes": 1 / 60, "hours": 1.0, "days": 24.0, "weeks": 168.0}
+LENGTHS = ("km", "m", "mi", "nm")  # endings of columns that are units of distance: x_km
+KNOWN = 90.0  # degrees: a direction whose 95% reach further to one side is not known
+
+
+class Motion(NamedTuple):
+    """How patterns move. Bearings are in degrees from the second column of ``x`` (north) towards the first (east)."""
+
+    prefix: str  # of the terms that share the slowness
+    speed: float  # the median of ``1 / |s|``
+    speed_interval: tuple[float, float]  # 95%
+    bearing: float | None  # the circular mean; None where ``x`` has not two columns
+    bearing_interval: tuple[float, float]  # 95%, around the mean
+    toward: tuple[float, ...]  # of one column, the share of draws that move towards larger values
+    unit: str
+
+    def __str__(self) -> str:
+        """In words: "moves towards 105° (95% 96 to 114°), 36 km/h, 95% 28 to 44"."""
+        low, high = self.speed_interval
+        speed = f"{self.speed:.3g} {self.unit}, 95% {low:.3g} to {high:.3g}"
+        of = f"{self.prefix.rstrip('.')}: " if self.prefix else ""
+        if self.bearing is None:
+            if not self.toward:
+                return f"{of}moves at {speed}"
+            share = self.toward[0]
+            side = "larger" if share >= 0.5 else "smaller"
+            return (
+                f"{of}moves towards {side} values of x ({100 * max(share, 1 - share):.0f}% of the posterior), {speed}"
+            )
+        first, last = self.bearing_interval
+        if last - first > 2 * KNOWN:
+            return f"{of}moves, in a direction that the data do not tell, at {speed}"
+        return f"{of}moves towards {self.bearing % 360:.0f}° (95% {first % 360:.0f} to {last % 360:.0f}°), {speed}"
+
+
+def motions(model: Model, parameters: Mapping[str, Any], data: Mapping[str, Any] | None = None) -> tuple[Motion, ...]:
+    """The motion of each slowness that is inferred.
+
+    Args:
+        model: the model.
+        parameters: draws by name (``state.parameters``).
+        data: the section ``data`` of a configuration, for units: times are dates in its ``unit``; the names of its
+            ``inputs`` may end in one of distance, as ``x_km`` does.
+    """
+    factor, unit = _units(data or {})
+    names = dict.fromkeys(name for name in model.kernel.slowness_names() if name is not None and name in parameters)
+    found = []
+    for name in names:
+        slowness = np.asarray(parameters[name], float)
+        slowness = slowness[:, None] if slowness.ndim == 1 else slowness
+        found.append(_motion(name.removesuffix("slowness"), slowness, factor, unit))
+    return tuple(found)
+
+
+def _motion(prefix: str, slowness: Float[np.ndarray, "draws D"], factor: float, unit: str) -> Motion:
+    size = np.linalg.norm(slowness, axis=1)
+    speed = factor / np.where(size > 0, size, np.nan)
+    speed = np.where(np.isnan(speed), np.inf, speed)
+    low, middle, high = np.quantile(speed, [0.025, 0.5, 0.975], method="inverted_cdf")
+    toward = (float(np.mean(slowness[:, 0] > 0)),) if slowness.shape[1] == 1 else ()
+    if slowness.shape[1] != 2:
+        return Motion(prefix, float(middle), (float(low), float(high)), None, (np.nan, np.nan), toward, unit)
+    angles = np.arctan2(slowness[:, 0], slowness[:, 1])
+    mean = np.arctan2(np.sin(angles).mean(), np.cos(angles).mean())
+    turned = np.degrees((angles - mean + np.pi) % (2 * np.pi) - np.pi)
+    mean = float(np.degrees(mean)) % 360
+    first, last = mean + np.quantile(turned, [0.025, 0.975])
+    return Motion(prefix, float(middle), (float(low), float(high)), mean, (float(first), float(last)), (), unit)
+
+
+def _units(data: Mapping[str, Any]) -> tuple[float, str]:
+    """What ``1 / |s|`` is multiplied with, and the unit it is then in."""
+    length = _length(data.get("inputs"))
+    unit = data.get("unit") or "days"
+    if data.get("origin") is None or unit not in HOURS:
+        return 1.0, f"{length or 'distance'} per unit of time"
+    if length is None:
+        return 1.0, f"distance per {str(unit).removesuffix('s')}"
+    return 1 / HOURS[unit], f"{length}/h"
+
+
+def _length(inputs: Any) -> str | None:
+    if not isinstance(inputs, Sequence) or isinstance(inputs, str) or not inputs:
+        return None
+    ends = {str(name).rsplit("_", 1)[-1].lower() if "_" in str(name) else "" for name in inputs}
+    (end,) = ends if len(ends) == 1 else ("",)
+    return end if end in LENGTHS else None
