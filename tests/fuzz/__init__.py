@@ -7,6 +7,6 @@ refused with a reason that is true; or a finding, shrunk and printed as a progra
 - ``shapes``, ``values``, ``data``: what is drawn;
 - ``api``: every name of seqgp that the fuzzer uses, as text that is both run and printed;
 - ``truth``: the oracle's answers; ``verdicts``: how draws are compared with them; ``refusals``: which are true;
-- ``ways``: relations that need no oracle (units, permutations, stores, the command line);
+- ``ways``, ``entrances``, ``sameness``: relations that need no oracle (units, permutations, stores, the command line);
 - ``cases``: one case from its seed to its verdict; ``shrinking``: findings made small.
 """

@@ -19,6 +19,7 @@ import numpyro.distributions as dist
 
 import seqgp
 
+NOW = {"LinearKernel": "DotProduct", "Product": "PerColumn"}  # kernels of the oracle by their names in seqgp
 KERNELS, LIKELIHOODS, MEANS = "seqgp.kernels", "seqgp.likelihoods", "seqgp.means"  # where the parts of models live
 WIDTH = 1e-9  # of a narrow prior, relative
 
@@ -44,16 +45,16 @@ def first_column(t, x): return x[:, 0]
 """
 
 
-def slot(value: Any) -> str:
-    """A number or a prior as text."""
+def slot(value: Any, bounded: bool = False) -> str:
+    """A number or a prior as text; narrow ones on an interval where they must be bounded."""
     if isinstance(value, (list, np.ndarray)):
-        return "[" + ", ".join(slot(one) for one in value) + "]"
+        return "[" + ", ".join(slot(one, bounded) for one in value) + "]"
     if not isinstance(value, tuple):
         return repr(float(value))
     name, *given = value
     a = [f"np.array({float(one)!r})" for one in given]
     if name == "narrow":
-        if given[0] > 0:
+        if given[0] > 0 and not bounded:
             return f"dist.LogNormal(np.array({float(np.log(given[0]))!r}), np.array({WIDTH!r}))"
         width = WIDTH * max(abs(given[0]), 1e-3)
         return f"dist.Uniform(np.array({given[0] - width!r}), np.array({given[0] + width!r}))"
@@ -71,7 +72,7 @@ def kernel(one: dict) -> str:
     if kind in ("Sum", "Times"):
         return "(" + (" + " if kind == "Sum" else " * ").join(kernel(part) for part in one["parts"]) + ")"
     if kind == "Product":
-        return f"{KERNELS}.Product([{', '.join(kernel(part) for part in one['parts'])}])"
+        return f"{KERNELS}.{NOW[kind]}([{', '.join(kernel(part) for part in one['parts'])}])"
     if kind == "Absolute":
         return f"{KERNELS}.Covariance(absolute, width={slot(one['width'])})"
     if kind in ("Rotated", "GreatCircle"):
@@ -82,7 +83,7 @@ def kernel(one: dict) -> str:
         given = f"weights={slot(one['weights'])}, own={slot(one['own'])}"
         return f"{KERNELS}.Coregionalised({one['outputs']}, {one['rank']}, {inner}, {given})"
     given = ", ".join(f"{name}={slot(value)}" for name, value in one.items() if name != "kind")
-    return f"{KERNELS}.{kind}({given})"
+    return f"{KERNELS}.{NOW.get(kind, kind)}({given})"
 
 
 def mean(one: dict) -> str:
@@ -118,7 +119,10 @@ def model_text(model: dict) -> str:
         for term in model["terms"]
     ]
     more = "" if "jitter" not in model else f", jitter={model['jitter']!r}"
-    return f"seqgp.Model({' + '.join(terms)}, {likelihood(model['likelihood'])}, mean={mean(model['mean'])}{more})"
+    whole = " + ".join(terms)
+    if "slowness" in model:
+        whole = f"seqgp.Delayed({whole}, {slot(model['slowness'], bounded=True)})"
+    return f"seqgp.Model({whole}, {likelihood(model['likelihood'])}, mean={mean(model['mean'])}{more})"
 
 
 def build(model: dict) -> Any:
@@ -164,14 +168,30 @@ def run(sampler: Any, snapshots: list[tuple], key: int = 0, **more: Any) -> Any:
     )
 
 
-def predict(model: Any, state: Any, x: np.ndarray, t: float, context: Any, key: int = 1) -> Any:
-    """``seqgp.predict``."""
-    return seqgp.predict(jax.random.key(key), model, state, x, t=t, context=context or None)
+def predict(model: Any, state: Any, asked: Any, key: int = 1) -> Any:
+    """``seqgp.predict`` for a question with ``x``, ``t``, ``context`` and ``joint``."""
+    more = {} if asked.joint else {"joint": False}
+    return seqgp.predict(jax.random.key(key), model, state, asked.x, t=asked.t, context=asked.context or None, **more)
 
 
-def smooth(sampler: Any, state: Any, times: list[float], draws: int, key: int = 2) -> Any:
+def smooth(sampler: Any, state: Any, times: list[float], draws: int, key: int = 2, **more: Any) -> Any:
     """``seqgp.smooth``."""
-    return seqgp.smooth(jax.random.key(key), sampler, state, times, draws=draws)
+    return seqgp.smooth(jax.random.key(key), sampler, state, times, draws=draws, **more)
+
+
+def revise(sampler: Any, state: Any, snapshots: list[tuple], key: int = 3) -> Any:
+    """``OnlineSampler.revise``."""
+    return sampler.revise(jax.random.key(key), state, [snapshot(one) for one in snapshots])
+
+
+def refresh(sampler: Any, state: Any, key: int = 4) -> Any:
+    """``OnlineSampler.refresh``."""
+    return sampler.refresh(jax.random.key(key), state)
+
+
+def sample_all(model: Any, snapshots: list[tuple], draws: int, key: int = 5) -> Any:
+    """``FullSampler``: all times at once."""
+    return seqgp.FullSampler(model, draws=draws).sample(jax.random.key(key), [snapshot(one) for one in snapshots])
 
 
 def stored(path: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +12,7 @@ from tests.oracles.dense import Rows
 from . import api, refusals, verdicts
 from .data import Frame, context_for, draw_data, draw_frame, draw_points, filled, spread
 from .shapes import Shape
-from .truth import Unsure, answer
+from .truth import Answer, Unsure, answer
 from .values import numbers, sd_of
 
 NOISE = 1.0  # of a particle's log evidence by paths, beyond which seqgp warns
@@ -23,6 +25,7 @@ class Question(NamedTuple):
     t: float
     x: np.ndarray
     context: dict
+    joint: bool = True
 
 
 class Case(NamedTuple):
@@ -36,6 +39,7 @@ class Case(NamedTuple):
     questions: list[Question]
     smooth: list[float]
     settings: dict
+    past: Question | None = None  # new inputs at a time among the data
 
 
 class Verdict(NamedTuple):
@@ -55,7 +59,15 @@ def draw_case(shape: Shape, seed: int) -> Case:
     snapshots = draw_data(rng, shape, frame, model)
     times = [t for t, *_ in snapshots]
     smooth = sorted(set(rng.choice(times, min(2, len(times)), replace=False).tolist()))
-    return Case(shape, seed, frame, model, snapshots, _questions(rng, shape, frame, snapshots), smooth, shape.settings)
+    questions = _questions(rng, shape, frame, snapshots)
+    if shape.delayed:  # whose past is not kept
+        return Case(shape, seed, frame, model, snapshots, questions, [], shape.settings)
+    past = None
+    if rng.random() < 0.4:
+        t = float(rng.choice(times) if rng.random() < 0.3 else rng.uniform(times[0], times[-1]))
+        context = context_for(rng, shape, frame, 2)
+        past = Question("past", t, draw_points(rng, shape, frame, 2), context)
+    return Case(shape, seed, frame, model, snapshots, questions, smooth, shape.settings, past)
 
 
 def _questions(rng, shape: Shape, frame: Frame, snapshots: list[tuple]) -> list[Question]:
@@ -69,7 +81,7 @@ def _questions(rng, shape: Shape, frame: Frame, snapshots: list[tuple]) -> list[
     for kind in rng.choice(list(kinds), 2, replace=False):
         ahead = 0.0 if rng.random() < 0.6 else frame.dt * spread(rng, 0.1, 10.0)
         context = context_for(rng, shape, frame, len(kinds[kind]))
-        found.append(Question(str(kind), last + ahead, kinds[kind], context))
+        found.append(Question(str(kind), last + ahead, kinds[kind], context, bool(rng.random() < 0.75)))
     return found
 
 
@@ -110,34 +122,56 @@ def compare(case: Case, ran: Ran) -> list[str]:
     if not (case.shape.gaussian or info.exact.corrected) and len(case.snapshots) > 1:
         return compare_first(case, info)
     effective = len(state.latent) if case.shape.how != "wide" else api.effective(info)
-    count = int(np.isfinite(np.concatenate([s[2] for s in case.snapshots])).sum())
     t, x, _, context = case.snapshots[-1]
-    path = [(s[0], s[1], s[3]) for s in case.snapshots if s[0] in case.smooth]
-    asked = [(t, x, context), *((q.t, q.x, q.context) for q in case.questions), *path]
-    rows = Rows.of([(t, x, np.full(len(x), np.nan), context) for t, x, context in asked])
-    error = float(info.extras["kernel_error"])
-    true = answer(case.model, case.snapshots, rows, np.random.default_rng(case.seed), error)
-    allowed, now = verdicts.EP, verdicts.EP
-    if case.shape.gaussian:
-        allowed = now = verdicts.tolerance(count, ratio_of(case), true)
-    elif info.exact.corrected:
-        if info.exact.noise > NOISE:
-            raise Unsure(f"seqgp tells that its correction by paths is noisy: {info.exact.noise:.1f}")
-        now = verdicts.PATHS
-    found = verdicts.check_evidence("run", float(info.log_evidence), float(info.log_evidence_se), true, now.evidence)
-    ends = np.cumsum([0] + [len(x) for _, x, _ in asked])
+    asked = [Question("now", t, x, context), *case.questions, *([] if case.past is None else [case.past])]
+    asked += [Question("data", s[0], s[1], s[3]) for s in case.snapshots if s[0] in case.smooth]
+    rows = Rows.of([(q.t, q.x, np.full(len(q.x), np.nan), q.context) for q in asked])
+    error, forget = float(info.extras["kernel_error"]), case.settings.get("forget", 1.0)
+    true = answer(case.model, case.snapshots, rows, np.random.default_rng(case.seed), error, forget)
+    allowed, now = _tolerances(case, info, true)
+    found: list[Any] = []
+    if forget == 1 or case.shape.how != "wide":  # otherwise the evidence is that of forecasts that forget
+        found += verdicts.check_evidence(
+            "run", float(info.log_evidence), float(info.log_evidence_se), true, now.evidence
+        )
+    ends = np.cumsum([0] + [len(q.x) for q in asked])
+    parts = [true.part(slice(a, b)) for a, b in itertools.pairwise(ends)]
     own = effective if case.shape.gaussian else verdicts.distinct(state.latent)
-    found += verdicts.check_draws("state.latent", state.latent, true.part(slice(0, ends[1])), own, now)
-    for i, question in enumerate(case.questions, 1):
-        name = f"predict at {question.kind} inputs, t + {question.t - t:.3g}"
-        prediction = api.predict(ran.model, state, question.x, question.t, question.context)
-        one = true.part(slice(ends[i], ends[i + 1]))
-        found += verdicts.check_draws(name, prediction.f, one, effective, allowed)
-    if path:
-        drawn = api.smooth(ran.sampler, state, case.smooth, draws=min(len(state.latent), 2000))
-        smoothed, one = np.concatenate(drawn.latent, axis=1), true.part(slice(ends[-1 - len(path)], ends[-1]))
-        found += verdicts.check_draws(f"smooth at {case.smooth}", smoothed, one, min(effective, 2000), allowed)
+    found += verdicts.check_draws("state.latent", state.latent, parts[0], own, now)
+    for question, part in zip(case.questions, parts[1:]):
+        name = f"predict at {question.kind} inputs, t + {question.t - t:.3g}{'' if question.joint else ', alone'}"
+        prediction = api.predict(ran.model, state, question)
+        found += verdicts.check_draws(name, prediction.f, part, effective, allowed, question.joint)
+    past, few = true.part(slice(ends[1 + len(case.questions)], ends[-1])), min(effective, 2000)
+    for name, drawn, part in _smoothed(case, ran, past):
+        found += verdicts.check_draws(name, drawn, part, few, allowed)
     return [str(one) for one in found]
+
+
+def _tolerances(case: Case, info: Any, true: Answer) -> tuple[verdicts.Tolerance, verdicts.Tolerance]:
+    """What is allowed beside Monte Carlo errors: of predictions and the past, and of the present."""
+    if case.shape.gaussian:
+        count = int(np.isfinite(np.concatenate([s[2] for s in case.snapshots])).sum())
+        allowed = verdicts.tolerance(count, ratio_of(case), true, "low_rank" in info.extras)
+        return allowed, allowed
+    if not info.exact.corrected:
+        return verdicts.EP, verdicts.EP
+    if info.exact.noise > NOISE:
+        raise Unsure(f"seqgp tells that its correction by paths is noisy: {info.exact.noise:.1f}")
+    return verdicts.EP, verdicts.PATHS
+
+
+def _smoothed(case: Case, ran: Ran, past: Answer) -> Iterator[tuple[str, np.ndarray, Answer]]:
+    """Draws of the past, at new inputs and at the data, with the oracle's answers in this order."""
+    draws, first = min(len(ran.run.state.latent), 2000), 0
+    if case.past is not None:
+        first, weather = len(case.past.x), case.past.context.get("elevation")
+        more = {} if weather is None else {"context": {"elevation": weather}}
+        drawn = api.smooth(ran.sampler, ran.run.state, [case.past.t], draws, x=case.past.x, **more)
+        yield f"smooth at new inputs, t = {case.past.t}", drawn.latent[0], past.part(slice(0, first))
+    if case.smooth:
+        drawn = api.smooth(ran.sampler, ran.run.state, case.smooth, draws)
+        yield f"smooth at {case.smooth}", np.concatenate(drawn.latent, axis=1), past.part(slice(first, None))
 
 
 def compare_first(case: Case, info: Any) -> list[str]:
@@ -148,7 +182,9 @@ def compare_first(case: Case, info: Any) -> list[str]:
     if np.isnan(y).all():
         return []
     late = [question._replace(t=t) for question in case.questions]
-    first = case._replace(snapshots=case.snapshots[:1], questions=late, smooth=[t])
+    first = case._replace(
+        snapshots=case.snapshots[:1], questions=late, smooth=[] if case.shape.delayed else [t], past=None
+    )
     return compare(first, execute(first))
 
 

@@ -11,6 +11,8 @@ from tests.oracles.dense import Rows
 from .shapes import Shape
 from .values import is_slot, mapped, numbers, sd_of
 
+SLOWNESS = 0.02  # steps of time per step of space, at most: delays over 8 of these stay below the smallest gap
+
 
 class Frame(NamedTuple):
     """Units of a case: the distance of times, of stations, the size of the latent; and whether it is extreme."""
@@ -84,6 +86,7 @@ def _value(role: str, rng, frame: Frame, scale: float, shape: Shape) -> float:
         "weight": float(rng.choice([-1.0, 1.0])) * spread(rng, 0.3, 2.0),
         "angle": float(rng.uniform(-3.0, 3.0)),
         "intercept": frame.y * float(rng.normal(0.0, 2.0)),
+        "slowness": float(rng.uniform(-1.0, 1.0)) * SLOWNESS * frame.dt / frame.dx,
         "trend": float(rng.uniform(-0.2, 0.2)) / frame.dt,
         "df": spread(rng, 1.0 if wild else 3.0, 30.0),
         "dispersion": spread(rng, 0.05, 1e3) if wild else spread(rng, 0.5, 20.0),
@@ -98,7 +101,7 @@ def draw_times(rng, shape: Shape, frame: Frame) -> np.ndarray:
     gaps = np.ones(shape.times)
     if kind == 1:
         gaps = rng.uniform(0.2, 2.0, shape.times)
-    if kind == 2 and frame.extreme and not shape.approximate:
+    if kind == 2 and frame.extreme and not (shape.approximate or shape.delayed):
         gaps = np.exp(rng.uniform(np.log(1e-3), np.log(1e3), shape.times))
     return frame.dt * (np.cumsum(gaps) + rng.integers(-3, 3))
 
@@ -168,8 +171,8 @@ def _disturbed(rng, shape: Shape, frame: Frame, known: dict, snapshots: list[tup
         y = np.clip(y, 1e-9, 1 - 1e-9)
     if frame.extreme and shape.family in ("Gaussian", "StudentT") and shape.how != "wide" and rng.random() < 0.4:
         y[rng.integers(len(y))] += sd_of(known) * float(rng.choice([-1, 1])) * spread(rng, 10, 1e6)
-    if shape.pattern in ("gaps", "silent", "moving"):
-        y = np.where(rng.random(len(y)) < 0.3, np.nan, y)
+    if shape.pattern in ("gaps", "silent", "moving", "network"):
+        y = np.where(rng.random(len(y)) < (0.1 if shape.pattern == "network" else 0.3), np.nan, y)
     parts = np.split(y, np.cumsum([len(s[1]) for s in snapshots])[:-1])
     if shape.pattern == "silent":
         parts[rng.integers(len(parts))][:] = np.nan

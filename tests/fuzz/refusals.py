@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
+
 REASONS: list[tuple[str, Any]] = []
 
 
@@ -45,6 +47,15 @@ def _column(feature: dict, x: Any, context: dict) -> list[float]:
 def _(case) -> bool:
     """Log-concave likelihoods have one mode, and sites that converge: for them it is no excuse."""
     return case.shape.family in ("StudentT", "Censored", "Beta", "NegativeBinomial") and case.frame.extreme
+
+
+@reason(r"delays between the \d+ stations spread over up to")
+def _(case) -> bool:
+    """Priors of the slowness under which delays spread over more than the time between two snapshots."""
+    x = np.concatenate([one[1] for one in case.snapshots])
+    slowness = np.array([one[1] if isinstance(one, tuple) else one for one in case.model["slowness"]])
+    gaps = np.diff([one[0] for one in case.snapshots])
+    return bool(np.ptp(x @ slowness) * (1 + 1e-6) > gaps.min())
 
 
 def is_true(case, error: Exception) -> bool:

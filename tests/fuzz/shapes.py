@@ -14,6 +14,7 @@ MATERNS = ("Matern12", "Matern32", "Matern52")
 COUNTS = ("Poisson", "NegativeBinomial", "Binomial", "Bernoulli", "Ordinal")
 FAMILIES = (*COUNTS, "StudentT", "LogNormal", "Gamma", "Beta", "Censored")
 PATTERNS = ("complete", "gaps", "goers", "moving", "coincide", "grid", "one", "silent")
+NETWORK = 64  # stations, from which on filters of networks with gaps are of low rank
 
 
 class Shape(NamedTuple):
@@ -29,6 +30,11 @@ class Shape(NamedTuple):
     how: str  # of the parameters: narrow, wide or known
     globe: bool = False
     outputs: int = 0
+
+    @property
+    def delayed(self) -> bool:
+        """Whether stations see the latent at local times."""
+        return "slowness" in self.model
 
     @property
     def family(self) -> str:
@@ -57,6 +63,7 @@ class Shape(NamedTuple):
         kernels = " + ".join(f"{_name(term['time'])}⊗{_name(term['space'])}" for term in self.terms)
         features = [feature["name"] for feature in self.model["mean"]["features"]]
         size = f"{self.stations} stations × {self.times} times"
+        kernels = f"Delayed({kernels})" if self.delayed else kernels
         return f"{self.how} {kernels}, {self.family}, mean {features or 'constant'}, {self.pattern}, {size}"
 
 
@@ -199,13 +206,33 @@ class _Draw:
         return {"family": family, **more}
 
 
+def draw_network(rng: np.random.Generator, number: int) -> Shape:
+    """Many stations with gaps: filters of low rank."""
+    draw, times = _Draw(rng, "narrow"), int(rng.integers(2, 7))
+    term = {
+        "time": draw.time(exact=True),
+        "space": {"kind": str(rng.choice(MATERNS)), "lengthscale": draw.open("space")},
+        "scale": draw.open("scale"),
+    }
+    model = {
+        "terms": [term],
+        "mean": draw.mean(True),
+        "likelihood": {"family": "Gaussian", "noise": draw.open("noise")},
+    }
+    columns, settings = int(rng.integers(1, 3)), {"particles": 16, "draws": 2000}
+    return Shape(number, model, "network", NETWORK, columns, times, settings, "narrow")
+
+
 def draw_shape(rng: np.random.Generator, number: int) -> Shape:
     """A shape at random."""
+    if rng.random() < 0.04:
+        return draw_network(rng, number)
+    delayed = bool(rng.random() < 0.06)
     family = "Gaussian" if rng.random() < 0.55 else str(rng.choice(FAMILIES))
     gaussian = family == "Gaussian"
     how = str(rng.choice(["narrow", "wide", "known"], p=[0.75, 0.17, 0.08] if gaussian else [0.92, 0.0, 0.08]))
     pattern = str(rng.choice(PATTERNS))
-    draw, special = _Draw(rng, how), rng.random()
+    draw, special = _Draw(rng, how), 1.0 if delayed else rng.random()
     globe, outputs = special < 0.07, 2 if 0.07 <= special < 0.14 else 0
     if pattern == "grid":
         globe, outputs = False, 0
@@ -214,13 +241,17 @@ def draw_shape(rng: np.random.Generator, number: int) -> Shape:
     times = int(rng.integers(2, 6 if gaussian else 4))
     count = 2 if rng.random() < 0.15 else 1
     terms = [
-        {"time": draw.time(), "space": draw.space(columns, globe, outputs), "scale": draw.open("scale")}
+        {"time": draw.time(exact=delayed), "space": draw.space(columns, globe, outputs), "scale": draw.open("scale")}
         for _ in range(count)
     ]
     model = {"terms": terms, "mean": draw.mean(stations > 1 and not outputs), "likelihood": draw.likelihood(family)}
+    if delayed:
+        model["slowness"] = [("?", "slowness", "known" if how == "known" else "narrow") for _ in range(columns)]
     settings = {"particles": 128 if how == "wide" else 16, "draws": 4000}
     if pattern == "moving":
         settings["latent"] = "seqgp.Dense()"
-    if not gaussian:
+    if delayed and not gaussian:
+        settings["paths"] = "0"
+    elif not gaussian:
         settings["paths"] = str(rng.choice(["64", "'auto'", "0"], p=[0.6, 0.2, 0.2]))
     return Shape(number, model, pattern, stations, columns, times, settings, how, globe, outputs)

@@ -42,12 +42,15 @@ def candidates(case: Case) -> Iterator[Case]:
         if len(case.snapshots) > 1:
             rest = [s for j, s in enumerate(case.snapshots) if j != i]
             times = {s[0] for s in rest}
-            yield case._replace(snapshots=rest, smooth=[t for t in case.smooth if t in times])
+            past = case.past if case.past and min(times) <= case.past.t <= max(times) else None
+            yield case._replace(snapshots=rest, smooth=[t for t in case.smooth if t in times], past=past)
     for i in range(len(case.questions)):
         if len(case.questions) > 1 or case.smooth:
             yield case._replace(questions=[q for j, q in enumerate(case.questions) if j != i])
     if case.smooth and case.questions:
         yield case._replace(smooth=[])
+    if case.past and case.questions:
+        yield case._replace(past=None)
     for i, (_, x, _, _) in enumerate(case.snapshots):
         for row in range(len(x)):
             if len(x) > 1:
@@ -88,4 +91,5 @@ def _rounded(case: Case) -> Iterator[Case]:
         before = {old[0]: new[0] for old, new in zip(case.snapshots, short)}
         smooth = sorted(before[t] for t in case.smooth if t in before)
         late = [q._replace(t=max(q.t, times[-1])) for q in case.questions]
-        yield case._replace(snapshots=short, smooth=smooth, questions=late)
+        past = None if case.past is None else case.past._replace(t=float(np.clip(case.past.t, times[0], times[-1])))
+        yield case._replace(snapshots=short, smooth=smooth, questions=late, past=past)

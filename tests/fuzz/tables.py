@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from . import api
-from .cases import Case, Question, Ran
+from .cases import Case, Ran
 from .values import is_slot, wide_slots
 
 
@@ -66,9 +66,13 @@ def rescaled(case: Case, c: float, d: float) -> Case:
     if likelihood.get("trend") is not None:
         likelihood["trend"] = times(likelihood["trend"], 1 / c)
     model = {"terms": terms, "mean": mean, "likelihood": likelihood}
+    if "slowness" in case.model:
+        model["slowness"] = [times(one, c / d) for one in case.model["slowness"]]
     snapshots = [(t * c, x * d, y, context) for t, x, y, context in case.snapshots]
-    questions = [Question(q.kind, q.t * c, q.x * d, q.context) for q in case.questions]
-    return case._replace(model=model, snapshots=snapshots, questions=questions, smooth=[t * c for t in case.smooth])
+    questions = [q._replace(t=q.t * c, x=q.x * d) for q in case.questions]
+    past = None if case.past is None else case.past._replace(t=case.past.t * c, x=case.past.x * d)
+    smooth = [t * c for t in case.smooth]
+    return case._replace(model=model, snapshots=snapshots, questions=questions, smooth=smooth, past=past)
 
 
 def can_be_configured(case: Case) -> bool:
@@ -76,7 +80,7 @@ def can_be_configured(case: Case) -> bool:
     kinds = str(case.model)
     return (
         "Absolute" not in kinds and "first_column" not in kinds and case.shape.pattern not in ("coincide", "moving")
-        and len(case.model["terms"]) == 1 and not wide_slots(case.model)
+        and len(case.model["terms"]) == 1 and not wide_slots(case.model) and not case.shape.delayed
     )  # fmt: skip
 
 
@@ -105,7 +109,7 @@ def _kernel(one: dict) -> Any:
     return {"kernel": one["kind"], **given, **inner}
 
 
-def configuration(case: Case) -> str:
+def configuration(case: Case, transform: str | None = None) -> str:
     """The case as TOML."""
     model, (term,) = case.model, case.model["terms"]
     mean: Any = model["mean"]["intercept"]
@@ -124,7 +128,7 @@ def configuration(case: Case) -> str:
         sampler["paths"] = paths if paths == "auto" else int(paths)
     sections = {
         "data": {"file": "table.csv", "time": "t", "inputs": [f"x{d}" for d in range(columns)], "value": "y"}
-        | ({"covariates": context} if context else {}),
+        | ({"covariates": context} if context else {}) | ({"transform": transform} if transform else {}),
         "model": {
             "scale": term["scale"], "mean": mean, "time": _kernel(term["time"]), "space": _kernel(term["space"]),
             "likelihood": model["likelihood"],
@@ -139,10 +143,10 @@ def configuration(case: Case) -> str:
     return "\n".join(lines) + "\n"
 
 
-def fit(case: Case, folder: Path) -> tuple[int, str]:
+def fit(case: Case, folder: Path, transform: str | None = None) -> tuple[int, str]:
     """``seqgp fit`` on the case."""
     frame_of(case).to_csv(folder / "table.csv", index=False)
-    (folder / "config.toml").write_text(configuration(case))
+    (folder / "config.toml").write_text(configuration(case, transform))
     return api.command("fit", folder / "config.toml")
 
 

@@ -36,12 +36,22 @@ class Answer(NamedTuple):
 
 
 def answer(
-    model: dict, snapshots: list[tuple], query: Rows, rng: np.random.Generator, kernel_error: float = 0.0
+    model: dict,
+    snapshots: list[tuple],
+    query: Rows,
+    rng: np.random.Generator,
+    kernel_error: float = 0.0,
+    forget: float = 1.0,
 ) -> Answer:
-    """What is true of ``f`` at the query's rows given the snapshots, for a kernel of time that is off by so much."""
+    """What is true of ``f`` at the query's rows given the snapshots, for a kernel of time that is off by so much.
+
+    With ``forget`` the parameters are weighted by the density of each snapshot to the power of ``forget`` to its age.
+    """
     data = Rows.of(snapshots).observed()
     if model["likelihood"]["family"] == "Gaussian":
-        found = _inferred(model, data, query, rng) if wide_slots(model) else _dense(numbers(model), data, query)
+        wide = wide_slots(model)
+        steps = np.array([t for t, *_ in snapshots])
+        found = _inferred(model, data, query, rng, steps, forget) if wide else _dense(numbers(model), data, query)
         return found._replace(shift=shift_of(numbers(model), data, query, kernel_error))
     known = numbers(model)
     none = np.zeros(len(query.t))
@@ -81,15 +91,21 @@ def _dense(known: dict, data: Rows, query: Rows) -> Answer:
     return Answer(found.mean, found.covariance, found.log_evidence, np.zeros(len(query.t)), 0.0, "dense", misfit)
 
 
-def _inferred(model: dict, data: Rows, query: Rows, rng: np.random.Generator) -> Answer:
+def _inferred(
+    model: dict, data: Rows, query: Rows, rng: np.random.Generator, steps: np.ndarray, forget: float
+) -> Answer:
     """Wide priors: the posterior of the parameters by importance sampling, the latent's as a mixture over it."""
-    nothing = query.kept(np.zeros(len(query.t), bool))
+    nothing, times = query.kept(np.zeros(len(query.t), bool)), np.unique(data.t)
+    until = [data] if forget == 1 else [data.kept(data.t <= t) for t in times]
+    share = np.ones(1) if forget == 1 else forget ** np.array([(steps > t).sum() for t in times], float)
 
     def log_evidence_at(z):
         try:
-            return dense.posterior(numbers(model, z), data, nothing, np.float64).log_evidence
+            known = numbers(model, z)
+            totals = [dense.posterior(known, some, nothing, np.float64).log_evidence for some in until]
         except np.linalg.LinAlgError:
             return -np.inf
+        return float(np.diff(totals, prepend=0.0) @ share)
 
     found = importance.posterior(len(wide_slots(model)), log_evidence_at, rng, count=1500)
     if found.effective < 200:

@@ -36,20 +36,24 @@ class Difference(NamedTuple):
 
 
 EP = Tolerance(0.1, 0.1, 0.05)  # what expectation propagation may be off by: over all data, or of one snapshot
+LOW_RANK = 0.03  # the spread of log evidences that a rank may have; its shift may be three times as large
 PATHS = Tolerance(0.02, 0.02, 0.02)  # corrected by paths: nothing but the oracle's own rounding
 
 
-def tolerance(count: int, ratio: float, answer: Answer) -> Tolerance:
+def tolerance(count: int, ratio: float, answer: Answer, low_rank: bool = False) -> Tolerance:
     """What may differ for Gaussian data without Monte Carlo error.
 
     Args:
         count: how many data there are.
         ratio: the latent's standard deviation over the noise: squares of it eat digits of covariances.
         answer: the oracle's.
+        low_rank: whether correlations between modes are compressed, to the accuracy that seqgp holds its rank to.
     """
     rounding = 1e-14 * ratio**2
     evidence = 1e-3 + 1e-6 * abs(answer.log_evidence) + rounding * (count + answer.misfit)
     near = min(0.02 + np.sqrt(rounding * (1 + answer.misfit)), 10.0)
+    if low_rank:
+        return Tolerance(near + LOW_RANK, min(0.02 + rounding, 0.5) + LOW_RANK, evidence + 3 * LOW_RANK)
     return Tolerance(near, min(0.02 + rounding, 0.5), evidence)
 
 
@@ -68,9 +72,9 @@ def check_evidence(question: str, got: float, error: float, answer: Answer, allo
 
 
 def check_draws(
-    question: str, draws: np.ndarray, answer: Answer, effective: float, allowed: Tolerance
+    question: str, draws: np.ndarray, answer: Answer, effective: float, allowed: Tolerance, joint: bool = True
 ) -> list[Difference]:
-    """Means and standard deviations at each row, and along the principal directions of all rows together."""
+    """Means and standard deviations at each row, and where they are joint along the principal directions of all."""
     draws = np.asarray(draws, float)
     if not np.isfinite(draws).all():
         return [Difference(question, "share of finite draws", float(np.isfinite(draws).mean()), 1.0, 0.0)]
@@ -83,7 +87,7 @@ def check_draws(
             f"{question}, row {i}", draws[:, i], answer.mean[i], sd[i], n, allowed, answer.mean_error[i], floor,
             answer.shift.along(np.eye(len(sd))[i]),
         )  # fmt: skip
-    if found or len(sd) == 1:
+    if found or len(sd) == 1 or not joint:
         return found[:3]
     values, vectors = np.linalg.eigh(answer.covariance)
     for value, vector in zip(values, vectors.T):

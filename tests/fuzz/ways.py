@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from tests.oracles.dense import Rows
 
-from . import api, tables
-from .cases import Case, Question, Ran, compare, execute, ratio_of
+from . import api, entrances, tables
+from .cases import Case, Question, compare, execute, ratio_of
+from .sameness import alike, same, same_runs
 from .values import mapped, wide_slots
-
-CLOSE = 1e-6  # relative, of what is the same but for rounding
 
 
 def plain(case: Case) -> list[str]:
@@ -22,38 +21,11 @@ def plain(case: Case) -> list[str]:
     return compare(case, execute(case))
 
 
-def _same(what: str, a: Any, b: Any) -> list[str]:
-    """Bit for bit."""
-    a, b = np.asarray(a), np.asarray(b)
-    if a.shape != b.shape:
-        return [f"{what}: shapes {a.shape} and {b.shape}"]
-    if np.array_equal(a, b, equal_nan=True):
-        return []
-    return [f"{what}: not bit for bit the same, off by {np.nanmax(np.abs(a - b)):.3g}"]
-
-
-def _alike(what: str, a: Any, b: Any, atol: float) -> list[str]:
-    a, b = np.asarray(a, float), np.asarray(b, float)
-    off = np.abs(a - b)
-    if a.shape == b.shape and (off <= atol + CLOSE * np.abs(b)).all():
-        return []
-    return [f"{what}: {np.max(off):.3g} apart, where {atol:.1g} is rounding ({a.ravel()[0]:.8g}, {b.ravel()[0]:.8g})"]
-
-
-def _same_runs(what: str, a: Ran, b: Ran) -> list[str]:
-    found = _same(f"{what}: log evidence", a.run.infos[-1].log_evidence, b.run.infos[-1].log_evidence)
-    found += _same(f"{what}: draws of the latent", a.run.state.latent, b.run.state.latent)
-    for name in a.run.state.parameters:
-        found += _same(f"{what}: draws of {name}", a.run.state.parameters[name], b.run.state.parameters[name])
-    return found
-
-
 def twice(case: Case) -> list[str]:
     """The same seed gives the same draws, also of predictions."""
-    a, b, question = execute(case), execute(case), case.questions[0]
-    given = question.x, question.t, question.context
-    both = [np.asarray(api.predict(one.model, one.run.state, *given).f) for one in (a, b)]
-    return _same_runs("run twice", a, b) + _same("predicted twice", *both) + compare(case, a)
+    a, b = execute(case), execute(case)
+    both = [np.asarray(api.predict(one.model, one.run.state, case.questions[0]).f) for one in (a, b)]
+    return same_runs("run twice", a, b) + same("predicted twice", *both) + compare(case, a)
 
 
 def stepwise(case: Case) -> list[str]:
@@ -62,7 +34,7 @@ def stepwise(case: Case) -> list[str]:
     step = first
     for snapshot in case.snapshots[1:]:
         step = step._replace(run=api.run(step.sampler, [snapshot], key=case.seed, state=step.run.state))
-    return _same_runs("step by step", whole, step) + compare(case, step)
+    return same_runs("step by step", whole, step) + compare(case, step)
 
 
 def resumed(case: Case) -> list[str]:
@@ -82,7 +54,7 @@ def resumed(case: Case) -> list[str]:
             execute(case, store=f"{folder}/run", callbacks=kill)
         again = execute(case, store=f"{folder}/run")
         read = again._replace(run=again.run._replace(state=api.stored(f"{folder}/run").latest().state))
-        return _same_runs("resumed", whole, again) + _same_runs("read back", whole, read) + compare(case, read)
+        return same_runs("resumed", whole, again) + same_runs("read back", whole, read) + compare(case, read)
 
 
 def changed(case: Case) -> list[str]:
@@ -163,7 +135,7 @@ def _against(case: Case, what: str, other: Case) -> list[str]:
     found = []
     if not wide_slots(case.model) and case.shape.gaussian:  # otherwise the particles, or EP, need not be the same
         rounding = 1e-6 + 1e-13 * ratio_of(case) ** 2 * (1 + abs(a.run.infos[-1].log_evidence))
-        found = _alike(f"{what}: log evidence", a.run.infos[-1].log_evidence, b.run.infos[-1].log_evidence, rounding)
+        found = alike(f"{what}: log evidence", a.run.infos[-1].log_evidence, b.run.infos[-1].log_evidence, rounding)
     return found + compare(other, b)
 
 
@@ -184,12 +156,10 @@ def columns(case: Case) -> list[str]:
             for (t, x, y, context), found in zip(case.snapshots, read):
                 where = f"{ending} at t = {t:g}"
                 wrong += (
-                    _same(f"{where}: t", t, found.t)
-                    + _same(f"{where}: x", x, found.x)
-                    + _same(f"{where}: y", y, found.y)
+                    same(f"{where}: t", t, found.t) + same(f"{where}: x", x, found.x) + same(f"{where}: y", y, found.y)
                 )
                 for name in context:
-                    wrong += _same(f"{where}: {name}", context[name], found.context[name])
+                    wrong += same(f"{where}: {name}", context[name], found.context[name])
             if len(read) != len(case.snapshots):
                 wrong.append(f"{ending}: {len(read)} of {len(case.snapshots)} snapshots")
         return wrong
@@ -203,8 +173,8 @@ def command_line(case: Case) -> list[str]:
         if code != 0:
             raise api.CommandError(said)
         step, whole = api.stored(place / "run").latest(), execute(case)
-        found = _same("command line: draws", step.state.latent, whole.run.state.latent)
-        found += _same("command line: evidence", step.info.log_evidence, whole.run.infos[-1].log_evidence)
+        found = same("command line: draws", step.state.latent, whole.run.state.latent)
+        found += same("command line: evidence", step.info.log_evidence, whole.run.infos[-1].log_evidence)
         return found + tables.exported(place, whole)
 
 
@@ -214,10 +184,10 @@ def compared(case: Case) -> list[str]:
     a, b = execute(case, forecast=True), execute(half, forecast=True)
     table = api.compare({"a": a.run, "b": b.run})
     found = {one.name: one for one in table.candidates}
-    wrong = _same("compare", found["a"].log_evidence, a.run.infos[-1].log_evidence)
+    wrong = same("compare", found["a"].log_evidence, a.run.infos[-1].log_evidence)
     difference = found["a"].difference - found["b"].difference
     expected = a.run.infos[-1].log_evidence - b.run.infos[-1].log_evidence
-    return wrong + _alike("compare: difference", difference, expected, 1e-9 * (1 + abs(found["a"].log_evidence)))
+    return wrong + alike("compare: difference", difference, expected, 1e-9 * (1 + abs(found["a"].log_evidence)))
 
 
 def bounded(case: Case) -> list[str]:
@@ -234,9 +204,9 @@ def bounded(case: Case) -> list[str]:
     whole, cut = (case._replace(snapshots=long, settings=settings | more) for more in ({}, {"history": 10}))
     a, b = execute(whole), execute(cut)
     question = Question("known", long[-1][0] + gap, x, {})
-    found = _alike("history=10: log evidence", b.run.infos[-1].log_evidence, a.run.infos[-1].log_evidence,
+    found = alike("history=10: log evidence", b.run.infos[-1].log_evidence, a.run.infos[-1].log_evidence,
                    1e-5 + 1e-12 * ratio_of(case) ** 2 * (1 + abs(a.run.infos[-1].log_evidence)))  # fmt: skip
-    both = [np.asarray(api.predict(one.model, one.run.state, question.x, question.t, {}).f) for one in (a, b)]
+    both = [np.asarray(api.predict(one.model, one.run.state, question).f) for one in (a, b)]
     sd = both[0].std(0)
     off = np.abs(both[0].mean(0) - both[1].mean(0)) / sd
     return found + ([f"history=10: predicted means are {off.max():.2g} sd apart"] if off.max() > 0.7 else [])
@@ -245,11 +215,13 @@ def bounded(case: Case) -> list[str]:
 WAYS = {
     "plain": plain, "twice": twice, "stepwise": stepwise, "resumed": resumed, "changed": changed, "permuted": permuted,
     "absent": absent, "never": never, "units": units, "columns": columns, "command_line": command_line,
-    "compared": compared, "bounded": bounded,
+    "compared": compared, "bounded": bounded, "revised": entrances.revised, "refreshed": entrances.refreshed,
+    "forgetful": entrances.forgetful, "transformed": entrances.transformed, "full": entrances.full,
 }  # fmt: skip
 ODDS = {
     "plain": 10, "twice": 1, "stepwise": 1, "resumed": 2, "changed": 2, "permuted": 2, "absent": 2, "never": 1,
     "units": 2, "columns": 1, "compared": 0.5, "bounded": 0.4,
+    "revised": 1.5, "refreshed": 1, "forgetful": 1, "full": 0.1,
 }  # fmt: skip
 
 
@@ -257,7 +229,12 @@ def suitable(way: str, case: Case) -> bool:
     """Whether a way says something about a case."""
     missing = any(np.isnan(y).any() for _, _, y, _ in case.snapshots)
     several = len(case.snapshots) > 1
+    narrow, gaussian = case.shape.how == "narrow", case.shape.gaussian
     rules = {
+        "revised": several, "forgetful": gaussian,
+        "refreshed": not gaussian and case.settings["paths"] != "0",
+        "transformed": tables.can_be_configured(case) and entrances.logarithms(case) and _plain_gaussian(case),
+        "full": narrow and not case.frame.extreme and not case.shape.delayed and case.shape.pattern != "network",
         "absent": missing,
         "never": not case.shape.globe and case.shape.pattern != "grid",
         "resumed": several, "changed": several, "stepwise": several, "compared": several,
@@ -269,10 +246,16 @@ def suitable(way: str, case: Case) -> bool:
     return rules.get(way, True)
 
 
+def _plain_gaussian(case: Case) -> bool:
+    return case.shape.gaussian and set(case.model["likelihood"]) == {"family", "noise"}
+
+
 def draw_way(rng: np.random.Generator, case: Case) -> str:
     """A way that suits the case; the command line, which compiles anew, for the first case of a shape alone."""
-    if case.seed == 0 and suitable("command_line", case) and rng.random() < 0.4:
-        return "command_line"
+    if case.seed == 0 and rng.random() < 0.5:
+        for way in rng.permutation(["command_line", "transformed"]):
+            if suitable(way, case):
+                return str(way)
     ways = [way for way in ODDS if suitable(way, case)]
     odds = np.array([ODDS[way] for way in ways])
     return str(rng.choice(ways, p=odds / odds.sum()))

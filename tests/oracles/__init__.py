@@ -6,6 +6,7 @@ It shares no code with ``seqgp``. Models are plain dictionaries with numbers at 
         "terms": [{"time": KERNEL, "space": KERNEL, "scale": 1.0}, …],
         "mean": {"intercept": COEFFICIENT, "features": [{"name": "elevation", "weight": COEFFICIENT}, …]},
         "likelihood": {"family": "Gaussian", "noise": 0.1},
+        "slowness": [0.1, 0.0],  # optional: f at (t, x) is that of the terms at (t − slowness·x, x)
     }
     KERNEL = {"kind": "Matern32", "lengthscale": 2.0}
     COEFFICIENT = a number, or ("normal", mean, sd) for a Gaussian prior that is integrated out

@@ -100,7 +100,8 @@ def coefficients(mean):
 def prior(model, rows, dtype=WIDE):
     """Mean and covariance of ``f`` at rows, coefficients of the mean with a normal prior integrated out."""
     columns, (middle, sd) = design(model["mean"], rows).astype(dtype), coefficients(model["mean"])
-    at = rows.t.astype(dtype), rows.x.astype(dtype)
+    x = rows.x.astype(dtype)
+    at = rows.t.astype(dtype) - x @ np.asarray(model.get("slowness", np.zeros(x.shape[1])), dtype), x
     covariance = latent_covariance(model["terms"], at, at) + (columns * sd.astype(dtype) ** 2) @ columns.T
     return columns @ middle.astype(dtype), covariance
 
