@@ -232,7 +232,7 @@ def suitable(way: str, case: Case) -> bool:
     narrow, gaussian = case.shape.how == "narrow", case.shape.gaussian
     rules = {
         "revised": several, "forgetful": gaussian,
-        "refreshed": not gaussian and case.settings["paths"] != "0",
+        "refreshed": not gaussian and case.settings.get("paths", "0") != "0",
         "transformed": tables.can_be_configured(case) and entrances.logarithms(case) and _plain_gaussian(case),
         "full": narrow and not case.frame.extreme and not case.shape.delayed and case.shape.pattern != "network",
         "absent": missing,
