@@ -57,8 +57,8 @@ def transformed(case: Case) -> list[str]:
         if code != 0:
             raise api.CommandError(said)
         step, whole = api.stored(Path(folder) / "run").latest(), execute(case._replace(snapshots=logs))
-    found = same("data.transform: draws", step.state.latent, whole.run.state.latent)
-    return found + same("data.transform: evidence", step.info.log_evidence, whole.run.infos[-1].log_evidence)
+        found = same("data.transform: draws", step.state.latent, whole.run.state.latent)
+        return found + same("data.transform: evidence", step.info.log_evidence, whole.run.infos[-1].log_evidence)
 
 
 def full(case: Case) -> list[str]:

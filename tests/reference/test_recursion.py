@@ -1,14 +1,50 @@
 """The algorithm's own target in closed form, and the sampler that samples it."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import seqgp
-from seqgp.reference import gaussian_posterior, kalman_filter, scalar_target, sequential_target
+from seqgp.reference import gaussian_posterior, kalman_filter, sequential_target
 
 RATIOS = [(0.5, 0.09, 1.00), (0.95, 0.09, 1.06), (0.95, 1.0, 1.49), (0.999, 0.09, 4.81)]
+
+
+class ScalarTarget(NamedTuple):
+    """Mean and variance at each time, of the algorithm and of the exact filter."""
+
+    mean: np.ndarray  # (T,)
+    variance: np.ndarray  # (T,)
+    exact_mean: np.ndarray  # (T,)
+    exact_variance: np.ndarray  # (T,)
+
+    @property
+    def ratio(self) -> np.ndarray:
+        """``R_t``: the variance of the algorithm's target against the exact one."""
+        return self.variance / self.exact_variance
+
+
+def scalar_target(a: float, r: float, y: np.ndarray) -> ScalarTarget:
+    """One location, ``f_t | f_{t−1} ~ N(a f_{t−1}, 1 − a²)`` of unit variance, ``y_t ~ N(f_t, r)``.
+
+    ``m_t = g a m_{t−1} + (1 − g) y_t`` and ``P_t = g q + (g a)² P_{t−1}`` with ``g = r / (q + r)``.
+    """
+    values = np.asarray(y, dtype=float)
+    q = 1 - a**2
+    g = r / (q + r)
+    m, p = values[0] / (1 + r), r / (1 + r)
+    em, ep = m, p
+    found = [(m, p, em, ep)]
+    for value in values[1:]:
+        m, p = g * a * m + (1 - g) * value, g * q + (g * a) ** 2 * p
+        ahead = a**2 * ep + q
+        gain = ahead / (ahead + r)
+        em, ep = a * em + gain * (value - a * em), (1 - gain) * ahead
+        found.append((m, p, em, ep))
+    return ScalarTarget(*np.array(found).T)
 
 
 def scalar_model(a, r):

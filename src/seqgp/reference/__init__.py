@@ -5,7 +5,7 @@ from seqgp.reference.kalman import Filtered, kalman_filter, kalman_smoother
 from seqgp.reference.marginal import Moments, gaussian_posterior, predictive_log_score
 from seqgp.reference.online import OnlinePosterior, online_posterior
 from seqgp.reference.quadrature import Quadrature, quadrature, quadrature_moments
-from seqgp.reference.recursion import ScalarTarget, scalar_target, sequential_target
+from seqgp.reference.recursion import sequential_target
 from seqgp.samplers.full.sampler import FullSampler
 from seqgp.samplers.full.stacked import FullState
 
@@ -17,7 +17,6 @@ __all__ = [
     "Moments",
     "OnlinePosterior",
     "Quadrature",
-    "ScalarTarget",
     "gaussian_posterior",
     "kalman_filter",
     "kalman_smoother",
@@ -25,6 +24,5 @@ __all__ = [
     "predictive_log_score",
     "quadrature",
     "quadrature_moments",
-    "scalar_target",
     "sequential_target",
 ]

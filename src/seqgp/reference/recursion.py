@@ -7,11 +7,10 @@ exact posterior says: the paper's carry never revisits ``f`` of the window, and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 from scipy.linalg import cho_factor, cho_solve
 
 from seqgp.base.errors import DataError, SamplerError
@@ -19,40 +18,6 @@ from seqgp.base.snapshot import Snapshot
 from seqgp.model import Model
 from seqgp.reference.kalman import known_parameters, mean_at, noise_at
 from seqgp.reference.marginal import Moments
-
-
-class ScalarTarget(NamedTuple):
-    """Mean and variance at each time, of the algorithm and of the exact filter."""
-
-    mean: Float[np.ndarray, " T"]
-    variance: Float[np.ndarray, " T"]
-    exact_mean: Float[np.ndarray, " T"]
-    exact_variance: Float[np.ndarray, " T"]
-
-    @property
-    def ratio(self) -> Float[np.ndarray, " T"]:
-        """``R_t``: the variance of the algorithm's target against the exact one."""
-        return self.variance / self.exact_variance
-
-
-def scalar_target(a: float, r: float, y: Float[np.ndarray, " T"]) -> ScalarTarget:
-    """One location, ``f_t | f_{t−1} ~ N(a f_{t−1}, 1 − a²)`` of unit variance, ``y_t ~ N(f_t, r)``.
-
-    ``m_t = g a m_{t−1} + (1 − g) y_t`` and ``P_t = g q + (g a)² P_{t−1}`` with ``g = r / (q + r)``.
-    """
-    values = np.asarray(y, dtype=float)
-    q = 1 - a**2
-    g = r / (q + r)
-    m, p = values[0] / (1 + r), r / (1 + r)
-    em, ep = m, p
-    found = [(m, p, em, ep)]
-    for value in values[1:]:
-        m, p = g * a * m + (1 - g) * value, g * q + (g * a) ** 2 * p
-        ahead = a**2 * ep + q
-        gain = ahead / (ahead + r)
-        em, ep = a * em + gain * (value - a * em), (1 - gain) * ahead
-        found.append((m, p, em, ep))
-    return ScalarTarget(*np.array(found).T)
 
 
 def sequential_target(
