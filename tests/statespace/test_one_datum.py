@@ -14,6 +14,10 @@ SUBSET = ("StudentT(1, df=1)", "Censored(0.1, limit=-0.5)", "Bernoulli(probit)",
 FOUND = {
     "5 of 1000": (Case(likelihoods.Binomial(1000), one_datum.binomial(1000), float), [(0.0, 3.0, 5.0)]),
     "few of many": (CASES["Binomial(100000)"], [(0.0, 3.0, 50.0), (0.0, 3.0, 1000.0), (0.0, 30.0, 50.0)]),
+    "a prior that is even about zero": (
+        Case(likelihoods.Binomial(352865), one_datum.binomial(352865), float),
+        [(0.0, 9.957791987424867 * (1 + part), 49470.0) for part in (0.0, 5e-10, -5e-10, 5e-9)],
+    ),
     "large counts": (CASES["Poisson()"], [(10.0, 3.0, 1e7), (0.0, 3.0, 1000.0), (0.0, 3.0, 0.0)]),
     "precise amounts": (CASES["Gamma(1000)"], [(0.0, 3.0, 100.0), (0.0, 3.0, 1.0)]),
     "two modes": (CASES["StudentT(1, df=1)"], [(0.0, 1.5, 6.0), (0.0, 1.0, 5.0), (0.0, 3.0, 20.0)]),

@@ -16,7 +16,7 @@ from seqgp.base.priors import Parameter, Prior, as_slot
 from seqgp.base.snapshot import Context
 from seqgp.likelihoods.base import Likelihood
 from seqgp.likelihoods.context import Amount, Needed, amount_of, check_amount_given
-from seqgp.likelihoods.distributions import OrderedCategories, ProbitLabels
+from seqgp.likelihoods.distributions import LogitCounts, LogitLabels, OrderedCategories, ProbitLabels
 from seqgp.likelihoods.families import check_counts, check_positive_parameters, refuse_values
 
 __all__ = ["Bernoulli", "Binomial", "NegativeBinomial", "Ordinal", "Poisson"]
@@ -72,7 +72,7 @@ class Poisson(Likelihood):
 
 
 def _bernoulli(f, context):
-    return dist.Bernoulli(logits=f)
+    return LogitLabels(f)
 
 
 def _bernoulli_probit(f, context):
@@ -106,7 +106,7 @@ class Bernoulli(Likelihood):
 def _binomial(f, context, *, trials: Amount):
     # The data have been checked; NumPyro would ask for the values of trials, which are traced.
     total = jnp.asarray(amount_of(trials, context)).astype(int)
-    return dist.Binomial(total_count=total, logits=f, validate_args=False)
+    return LogitCounts(f, total, validate_args=False)
 
 
 class Binomial(Likelihood):

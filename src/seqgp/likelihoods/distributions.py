@@ -7,8 +7,25 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
-from jax.scipy.special import ndtr
+from jax.scipy.special import gammaln, ndtr
 from jax.scipy.stats import norm
+
+
+class LogitLabels(dist.BernoulliLogits):
+    """NumPyro's, whose log probability has the right slope at log odds of zero too: there it takes ``max(f, 0)``."""
+
+    def log_prob(self, value):  # noqa: D102
+        value = jnp.asarray(value, float)
+        return value * jax.nn.log_sigmoid(self.logits) + (1 - value) * jax.nn.log_sigmoid(-self.logits)
+
+
+class LogitCounts(dist.BinomialLogits):
+    """The same for successes among ``total_count``."""
+
+    def log_prob(self, value):  # noqa: D102
+        value, total = jnp.asarray(value, float), jnp.asarray(self.total_count, float)
+        choices = gammaln(total + 1) - gammaln(value + 1) - gammaln(total - value + 1)
+        return choices + value * jax.nn.log_sigmoid(self.logits) + (total - value) * jax.nn.log_sigmoid(-self.logits)
 
 
 class ProbitLabels(dist.BernoulliProbs):
