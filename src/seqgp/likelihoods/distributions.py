@@ -14,18 +14,22 @@ from jax.scipy.stats import norm
 class LogitLabels(dist.BernoulliLogits):
     """NumPyro's, whose log probability has the right slope at log odds of zero too: there it takes ``max(f, 0)``."""
 
+    logits: Any
+
     def log_prob(self, value):  # noqa: D102
-        value = jnp.asarray(value, float)
-        return value * jax.nn.log_sigmoid(self.logits) + (1 - value) * jax.nn.log_sigmoid(-self.logits)
+        value, f = jnp.asarray(value, float), jnp.asarray(self.logits)
+        return value * jax.nn.log_sigmoid(f) + (1 - value) * jax.nn.log_sigmoid(-f)
 
 
 class LogitCounts(dist.BinomialLogits):
     """The same for successes among ``total_count``."""
 
+    logits: Any
+
     def log_prob(self, value):  # noqa: D102
-        value, total = jnp.asarray(value, float), jnp.asarray(self.total_count, float)
+        value, total, f = jnp.asarray(value, float), jnp.asarray(self.total_count, float), jnp.asarray(self.logits)
         choices = gammaln(total + 1) - gammaln(value + 1) - gammaln(total - value + 1)
-        return choices + value * jax.nn.log_sigmoid(self.logits) + (total - value) * jax.nn.log_sigmoid(-self.logits)
+        return choices + value * jax.nn.log_sigmoid(f) + (total - value) * jax.nn.log_sigmoid(-f)
 
 
 class ProbitLabels(dist.BernoulliProbs):
