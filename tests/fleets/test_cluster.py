@@ -207,13 +207,13 @@ def test_a_worker_knows_a_sampler_again():
     own = seqgp.Model(model().kernel, seqgp.likelihoods.Likelihood(lambda f, context: None))
     packed = cloudpickle.dumps(own)
     assert module._SAMPLERS.get(packed) is module._SAMPLERS.get(packed)
-    for i in range(module.KEPT):
+    for i in range(module.MAX_SAMPLERS):
         module._SAMPLERS.get(cloudpickle.dumps(i))
-    assert len(module._SAMPLERS._kept) == module.KEPT
+    assert len(module._SAMPLERS._kept) == module.MAX_SAMPLERS
 
 
 def test_no_more_is_handed_over_than_there_is_room_for(client, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "ROOM", 2)
+    monkeypatch.setattr(module, "STREAMS_AT_A_TIME", 2)
     most = []
     monkeypatch.setattr(
         module.Cluster, "submit", lambda self, *args, submit=module.Cluster.submit: (

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from seqgp.linalg.factor import SINGULAR, cholesky, covariance_root, eigenvectors, inverse_root, solve_lower
+from seqgp.linalg.factor import SINGULAR_SHARE, cholesky, covariance_root, eigenvectors, inverse_root, solve_lower
 
 RNG = np.random.default_rng(0)
 HALF = RNG.normal(size=(3, 4, 4))
@@ -152,6 +152,6 @@ def test_what_the_inverse_root_leaves_out_is_bounded():
     left_out = np.linalg.norm(root, axis=1) == 0
     assert 0 < left_out.sum() < 12
     kept = cross @ root.T @ root @ known
-    most = np.sqrt(SINGULAR * np.linalg.eigvalsh(known)[-1])
+    most = np.sqrt(SINGULAR_SHARE * np.linalg.eigvalsh(known)[-1])
     assert np.linalg.norm(kept - cross, axis=1).max() < most
-    assert np.abs(kept - cross).max() < np.sqrt(SINGULAR * 12)
+    assert np.abs(kept - cross).max() < np.sqrt(SINGULAR_SHARE * 12)

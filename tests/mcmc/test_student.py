@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import stats
 
-from seqgp.mcmc.student import TAILS, Student
+from seqgp.mcmc.student import DEGREES_OF_FREEDOM, Student
 
 ROOT = np.array([[1.0, 0.0], [0.6, 0.5]])
 STUDENT = Student(jnp.array([0.3, -1.0]), jnp.asarray(ROOT))
@@ -14,8 +14,8 @@ DRAWS = 20_000
 
 def exact(key):
     key_normal, key_width = jax.random.split(key)
-    chi = jax.random.normal(key_width, (DRAWS, TAILS))
-    width = jnp.sqrt(TAILS / jnp.sum(chi**2, axis=1, keepdims=True))
+    chi = jax.random.normal(key_width, (DRAWS, DEGREES_OF_FREEDOM))
+    width = jnp.sqrt(DEGREES_OF_FREEDOM / jnp.sum(chi**2, axis=1, keepdims=True))
     return STUDENT.mean[None] + width * (jax.random.normal(key_normal, (DRAWS, 2)) @ ROOT.T)
 
 
@@ -29,7 +29,7 @@ def redrawn(z, key, width):
 def p_value(z):
     """``|root⁻¹ (z − mean)|² / 2`` has an F distribution."""
     white = np.linalg.solve(ROOT, np.asarray(z - STUDENT.mean[None]).T)
-    return stats.kstest((white**2).sum(axis=0) / 2, stats.f(2, TAILS).cdf).pvalue
+    return stats.kstest((white**2).sum(axis=0) / 2, stats.f(2, DEGREES_OF_FREEDOM).cdf).pvalue
 
 
 def test_widths_given_a_point_leave_the_distribution_as_it_is():
@@ -47,6 +47,6 @@ def test_widths_that_do_not_look_at_the_point_are_caught():
 
 def test_the_density_is_that_of_scipy():
     z = np.array([[0.1, 0.4], [3.0, -2.0], [-1.0, 0.5]])
-    known = stats.multivariate_t(np.asarray(STUDENT.mean), ROOT @ ROOT.T, df=TAILS)
+    known = stats.multivariate_t(np.asarray(STUDENT.mean), ROOT @ ROOT.T, df=DEGREES_OF_FREEDOM)
     found = [float(STUDENT.log_density(jnp.asarray(point))) for point in z]
     np.testing.assert_allclose(np.diff(found), np.diff(known.logpdf(z)), rtol=1e-10)

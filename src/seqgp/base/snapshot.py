@@ -15,8 +15,8 @@ from seqgp.base.errors import DataError
 Context = Any
 """What the likelihood and the mean need besides ``f``: a dictionary of arrays, or any tree of arrays."""
 
-LARGEST = 1e100  # squares of numbers, and sums of them, must be finite
-UNREAL = {  # kinds of arrays that NumPy turns into floats without what they mean
+MAX_VALUE = 1e100  # squares of numbers, and sums of them, must be finite
+NOT_REAL = {  # kinds of arrays that NumPy turns into floats without what they mean
     "c": "of complex ones; give real numbers",
     "M": "of dates; give numbers in a unit of your own, (date - origin) / numpy.timedelta64(1, 'D') say",
     "m": "of durations; divide by a unit of your own, numpy.timedelta64(1, 'D') say",
@@ -83,8 +83,8 @@ def as_inputs(value: object, what: str) -> np.ndarray:
 def as_floats(value: object, what: str) -> np.ndarray:
     """An array of floats of its own, or an error that says what is none."""
     kind = getattr(getattr(value, "dtype", None), "kind", "")
-    if kind in UNREAL:
-        raise DataError(f"{what} is not an array of numbers, but {UNREAL[kind]}")
+    if kind in NOT_REAL:
+        raise DataError(f"{what} is not an array of numbers, but {NOT_REAL[kind]}")
     try:
         return _copied(value, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -119,10 +119,12 @@ def _check_finite(array: np.ndarray, name: str, allow_nan: bool) -> None:
 
 def _check_size(array: np.ndarray, name: str) -> None:
     with np.errstate(invalid="ignore"):
-        large = np.abs(array) > LARGEST
+        large = np.abs(array) > MAX_VALUE
     if large.any():
         value = array[large].flat[0]
-        raise DataError(f"Snapshot: {name}: {value:g} is beyond {LARGEST:g}, and its square overflows; use other units")
+        raise DataError(
+            f"Snapshot: {name}: {value:g} is beyond {MAX_VALUE:g}, and its square overflows; use other units"
+        )
 
 
 def _first(mask: np.ndarray) -> int | tuple[int, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from seqgp.base.errors import DataError
 from seqgp.evaluate.paired import ScoreMean, clustered_mean
 
-CLEAR = 2.0  # standard errors
+CLEAR_STANDARD_ERRORS = 2.0  # by which one model must be better
 
 
 class Candidate(NamedTuple):
@@ -69,10 +69,10 @@ class Comparison(NamedTuple):
         for one in self.candidates[1:]:
             better = []
             crps, log_score = one.crps_difference, one.log_score_difference
-            if crps.value < -CLEAR * crps.se:
+            if crps.value < -CLEAR_STANDARD_ERRORS * crps.se:
                 share = f" ({100 * -crps.value / first.crps:.1f}%)" if first.crps > 0 else ""
                 better.append(f"its CRPS is lower by {-crps.value:.3g} ± {crps.se:.2g}{share}")
-            if log_score.value > CLEAR * log_score.se:
+            if log_score.value > CLEAR_STANDARD_ERRORS * log_score.se:
                 better.append(f"its log score is higher by {log_score.value:.3g} ± {log_score.se:.2g} a step")
             if better:
                 by = f"{-one.difference:.1f} ± {one.difference_se:.1f}"

@@ -22,8 +22,8 @@ from seqgp.fields.sites import pad_rows, padded_size
 from seqgp.model import Model
 from seqgp.samplers.base import State
 
-DRAWS = 200  # predicted; scores of one snapshot need no more
-MEMORY = 20  # steps that the drift alarm looks back
+FORECAST_DRAWS = 200  # predicted; scores of one snapshot need no more
+ALARM_STEPS = 20  # steps that the drift alarm looks back
 
 
 class Forecaster:
@@ -37,7 +37,7 @@ class Forecaster:
 
     def __init__(self, model: Model, recent: Iterable[dict[str, Any]] = (), transform: Transform | None = None):
         self._model, self._transform = model, transform
-        self._recent: deque[dict[str, Any]] = deque(recent, maxlen=MEMORY)
+        self._recent: deque[dict[str, Any]] = deque(recent, maxlen=ALARM_STEPS)
         self.values: ForecastValues | None = None  # of the last snapshot
 
     def __call__(
@@ -49,7 +49,7 @@ class Forecaster:
             return {}, ()
         try:
             x, y, context = _padded(self._model, snapshot)
-            prediction = predict(key, self._model, state.thinned(DRAWS), x, t=snapshot.t, context=context)
+            prediction = predict(key, self._model, state.thinned(FORECAST_DRAWS), x, t=snapshot.t, context=context)
             scores = self._scores(prediction, y)
         except NotImplementedError:
             return {}, ()  # some data cannot be drawn

@@ -20,10 +20,10 @@ from seqgp.runtime import stopping
 from seqgp.runtime.cache import CacheError, cache
 from seqgp.runtime.precision import enable_x64
 
-ROOM = 256  # streams that are handed to the scheduler at a time, or four a thread: its memory stays the same
-LOOK = 10.0  # seconds between two looks at how many threads there are
-SIGN = 0.5  # seconds between two signs of progress of a stream
-KEPT = 16  # samplers that a worker remembers
+STREAMS_AT_A_TIME = 256  # with the scheduler, or four a thread: its memory stays the same
+SECONDS_BETWEEN_CHECKS = 10.0  # of how many threads there are
+SECONDS_BETWEEN_SIGNS = 0.5  # of progress of a stream
+MAX_SAMPLERS = 16  # that a worker remembers
 
 
 def local_cluster(workers: int) -> Any:
@@ -61,7 +61,7 @@ class Cluster:
         self._completed: Any = distributed.as_completed([])
         self._running: dict[str, tuple[Any, Stream]] = {}
         self._topic = f"seqgp-fleet-{id(self)}-{time.time_ns()}"
-        self._threads, self._looked = 0, -LOOK
+        self._threads, self._looked = 0, -SECONDS_BETWEEN_CHECKS
         self._packed: dict[int, bytes] = {}
         self._suspects: deque[Stream] = deque()  # each was on a worker when it died, perhaps beside another
         self._tried_alone: set[str] = set()
@@ -84,9 +84,9 @@ class Cluster:
 
     def room(self) -> bool:
         """Whether another stream can be handed over."""
-        if time.monotonic() - self._looked > LOOK:
+        if time.monotonic() - self._looked > SECONDS_BETWEEN_CHECKS:
             self._threads, self._looked = sum(self._client.nthreads().values()), time.monotonic()
-        return len(self._running) < max(ROOM, 4 * self._threads)
+        return len(self._running) < max(STREAMS_AT_A_TIME, 4 * self._threads)
 
     def submit(self, stream: Stream, elsewhere: str = "") -> None:
         """Hand a stream over; if it can be, to another worker than ``elsewhere``."""
@@ -198,7 +198,7 @@ class _Sign:
         task = self._worker.state.tasks.get(self._task)
         if task is None or task.state == "cancelled":
             raise stopping.Stopped(signal.SIGTERM)
-        if time.monotonic() - self._last > SIGN:
+        if time.monotonic() - self._last > SECONDS_BETWEEN_SIGNS:
             self._last = time.monotonic()
             self._worker.log_event(self._topic, [self._name, added])
 
@@ -218,7 +218,7 @@ class _Remembered:
             if packed not in self._kept:
                 self._kept[packed] = cloudpickle.loads(packed)
             self._kept.move_to_end(packed)
-            while len(self._kept) > KEPT:
+            while len(self._kept) > MAX_SAMPLERS:
                 self._kept.popitem(last=False)
             return self._kept[packed]
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from seqgp.base.info import Info
 from seqgp.base.snapshot import Snapshot
 from seqgp.base.transforms import transform_of
-from seqgp.evaluate.forecaster import MEMORY, Forecaster
+from seqgp.evaluate.forecaster import ALARM_STEPS, Forecaster
 from seqgp.io.late_data import LateData
 from seqgp.io.layout import MANIFEST, STEPS, step_path
 from seqgp.io.lock import locked
@@ -158,10 +158,10 @@ def _read(store: Store, sampler: Sampler, keep: int | None, forecast: bool) -> _
     steps = list(store)
     mark = _mark(store, steps[-1].number if steps else 0)  # before anything is read: what is written later is noticed
     state = steps[-1].state if steps else None
-    infos = [step.info for step in (steps if keep is None else steps[-max(keep, 2 * MEMORY) :])]
+    infos = [step.info for step in (steps if keep is None else steps[-max(keep, 2 * ALARM_STEPS) :])]
     memory = _Memory(state, steps[-1].snapshot if steps else None, infos, Seen(store), mark)
     transform = transform_of(store.manifest.section("data")) if store.exists else None
-    recent = [info.scores for info in infos if info.scores][-MEMORY:]
+    recent = [info.scores for info in infos if info.scores][-ALARM_STEPS:]
     memory.forecaster = Forecaster(sampler.model, recent, transform) if forecast else None
     memory.keep, memory.infos = keep, infos[-keep if keep else None :]
     return memory

@@ -18,8 +18,8 @@ from seqgp.base.priors import Prior
 from seqgp.kernels.parameters import within
 from seqgp.kernels.states import TimeState
 
-ENOUGH = 1e-7  # of the variance, beyond which a known cycle needs no further harmonics
-BEYOND = 24  # terms after the last harmonic at which the ratios of Bessel functions are taken to be zero
+NEGLIGIBLE_VARIANCE = 1e-7  # of the variance, beyond which a known cycle needs no further harmonics
+EXTRA_TERMS = 24  # terms after the last harmonic at which the ratios of Bessel functions are taken to be zero
 
 
 class CombinedState(eqx.Module):
@@ -155,7 +155,7 @@ def bessel_coefficients(lengthscale: Float[Array, ""], harmonics: int) -> Float[
     """
     argument = jnp.asarray(lengthscale) ** -2.0
     ratio, ratios = jnp.zeros(()), []
-    for j in range(harmonics + BEYOND, 0, -1):
+    for j in range(harmonics + EXTRA_TERMS, 0, -1):
         ratio = 1.0 / (2.0 * j / argument + ratio)
         ratios.append(ratio)
     relative = jnp.concatenate([jnp.ones(1), 2.0 * jnp.cumprod(jnp.stack(ratios[::-1]))])
@@ -172,8 +172,8 @@ def periodic_state(lengthscale: float | Prior, harmonics: int) -> PeriodicState:
     if isinstance(lengthscale, Prior):
         ends = [float(lengthscale.value(jnp.asarray(lengthscale.loc + s * lengthscale.scale))) for s in (-1.645, 1.645)]
     # Counted from the tail: one minus the rest would end at the rounding of one.
-    spectra = [np.asarray(bessel_coefficients(jnp.asarray(end), harmonics + BEYOND)) for end in ends]
+    spectra = [np.asarray(bessel_coefficients(jnp.asarray(end), harmonics + EXTRA_TERMS)) for end in ends]
     left = np.max([[float(spectrum[j + 1 :].sum()) for j in range(harmonics + 1)] for spectrum in spectra], axis=0)
-    enough = np.flatnonzero(left <= ENOUGH)
+    enough = np.flatnonzero(left <= NEGLIGIBLE_VARIANCE)
     count = int(enough[0]) if len(enough) else harmonics
     return PeriodicState(max(count, 1), 2 * float(left[max(count, 1)]))

@@ -28,16 +28,15 @@ from seqgp.kernels.rational import MAX_ORDER, SharedDrift, shared_drift
 if TYPE_CHECKING:
     from seqgp.kernels.base import Kernel
 
-TOLERANCE = 3e-4  # of a correlation: the lowest order that reaches it is taken
-MAX_ERROR = 2e-2  # of a correlation, beyond which a kernel is refused
-FORGOTTEN = 1e-4  # a correlation that is nothing
-FARTHEST = (
-    60.0  # distances at which the correlation is 1/2, up to which it is matched; the error holds up to twice that
-)
-REACH = 3.0  # prior standard deviations of ``z`` that the values of a shape parameter cover
-NUM_NODES = {0: (), 1: (17,), 2: (9, 9)}  # values of each shape parameter
-COARSE = 4  # of these values one in so many tells which order is enough
-STRETCHES = 1e-8  # of a correlation, to which a stretch is exact
+CORRELATION_TOLERANCE = 3e-4  # of a correlation: the lowest order that reaches it is taken
+MAX_CORRELATION_ERROR = 2e-2  # of a correlation, beyond which a kernel is refused
+NEGLIGIBLE_CORRELATION = 1e-4
+# In distances at which the correlation is 1/2: up to there it is matched, and the error holds up to twice that.
+MAX_DISTANCE = 60.0
+PRIOR_REACH = 3.0  # prior standard deviations of ``z`` that the values of a shape parameter cover
+NUM_SHAPE_VALUES = {0: (), 1: (17,), 2: (9, 9)}  # values of each shape parameter
+COARSE_STRIDE = 4  # of these values one in so many tells which order is enough
+STRETCH_TOLERANCE = 1e-8  # of a correlation, to which a stretch is exact
 
 
 class FittedState(eqx.Module):
@@ -99,7 +98,7 @@ Numbers = dict[str, np.ndarray | float]  # parameters before they are arrays of 
 _FITTED: dict[tuple, FittedState] = {}
 
 
-def kernel_state(kernel: Kernel, least: int = 1, tolerance: float = TOLERANCE) -> FittedState:
+def kernel_state(kernel: Kernel, least: int = 1, tolerance: float = CORRELATION_TOLERANCE) -> FittedState:
     """The state of the lowest order whose correlation is within the tolerance of the kernel's; else the best.
 
     Args:
@@ -128,19 +127,22 @@ class _Roles(NamedTuple):
 def _fitted(kernel: Kernel, least: int, tolerance: float) -> FittedState:
     name, middle = type(kernel).__name__, _values(kernel, 0.0)
     roles = _roles(kernel)
-    if len(roles.shapes) not in NUM_NODES:
+    if len(roles.shapes) not in NUM_SHAPE_VALUES:
         raise ModelError(
             f"{name} in time has {len(roles.shapes)} inferred parameters that change its shape "
             f"({', '.join(roles.shapes)}), and at most two can be interpolated: give numbers for the others, or use "
             "seqgp.SequentialSampler"
         )
     fit = _Fit(
-        kernel, roles, middle, [_nodes(kernel, *each) for each in zip(roles.shapes, NUM_NODES[len(roles.shapes)])]
+        kernel,
+        roles,
+        middle,
+        [_nodes(kernel, *each) for each in zip(roles.shapes, NUM_SHAPE_VALUES[len(roles.shapes)])],
     )
     orders = range(max(least, 4), MAX_ORDER + 1, 2) if roles.shapes else range(least, MAX_ORDER + 1)
     tried: list[FittedState] = []
     for order in orders:
-        found = fit.state(order, every=COARSE)
+        found = fit.state(order, every=COARSE_STRIDE)
         tried += [] if found is None else [found]
         if found is not None and found.error <= tolerance:
             break
@@ -202,7 +204,7 @@ class _Fit:
             found = self.state(one.order)
             if found is not None and (not best or found.error < best[0].error):
                 best = [found]
-            if best and best[0].error <= 2 * one.error + TOLERANCE:
+            if best and best[0].error <= 2 * one.error + CORRELATION_TOLERANCE:
                 break
         return best
 
@@ -216,13 +218,14 @@ class _Fit:
 
 
 def _accepted(name: str, best: list[FittedState], roles: _Roles) -> FittedState:
-    if best and best[0].error <= MAX_ERROR:
+    if best and best[0].error <= MAX_CORRELATION_ERROR:
         return best[0]
     off = f"the best is off by {best[0].error:.2g}" if best else "none was found"
     narrow = f"narrow the prior of {' and of '.join(roles.shapes)}, " if roles.shapes else ""
     raise ModelError(
-        f"{name} in time has no state of an order up to {MAX_ORDER} within {MAX_ERROR:g} of its correlation ({off}): "
-        f"{narrow}write it as a sum or product of the kernels in seqgp.kernels, or use seqgp.SequentialSampler (and "
+        f"{name} in time has no state of an order up to {MAX_ORDER} within {MAX_CORRELATION_ERROR:g} of its "
+        f"correlation ({off}): {narrow}write it as a sum or product of the kernels in seqgp.kernels, or use "
+        "seqgp.SequentialSampler (and "
         "check that it is positive definite)"
     )
 
@@ -244,7 +247,7 @@ def _values(kernel: Kernel, shift: float) -> Numbers:
 
 def _nodes(kernel: Kernel, name: str, count: int) -> Float[np.ndarray, " count"]:
     """Values of a shape parameter, evenly spaced in their logarithms where they are positive."""
-    ends = [float(_values(kernel, shift)[name]) for shift in (-REACH, REACH)]
+    ends = [float(_values(kernel, shift)[name]) for shift in (-PRIOR_REACH, PRIOR_REACH)]
     low, high = min(ends), max(ends)
     return np.geomspace(low, high, count) if low > 0 else np.linspace(low, high, count)
 
@@ -277,9 +280,9 @@ def _roles(kernel: Kernel) -> _Roles:
             values, changed = _values(kernel, shift), _values(kernel, shift + 0.7)[name]
             before, after = _correlation(kernel, values), _correlation(kernel, values | {name: changed})
             u = _half_distance(type(kernel).__name__, before) * np.linspace(0.05, 8.0, 60)
-            same &= bool(np.abs(after(u) - before(u)).max() < STRETCHES)
+            same &= bool(np.abs(after(u) - before(u)).max() < STRETCH_TOLERANCE)
             ratio = changed / values[name] if values[name] else 0.0
-            stretched &= ratio > 0 and bool(np.abs(after(u * ratio) - before(u)).max() < STRETCHES)
+            stretched &= ratio > 0 and bool(np.abs(after(u * ratio) - before(u)).max() < STRETCH_TOLERANCE)
         if same:
             continue
         if stretched:
@@ -290,12 +293,12 @@ def _roles(kernel: Kernel) -> _Roles:
 
 
 def _reach(name: str, correlation: Callable) -> float:
-    """The distance beyond which nothing is left of a correlation, in units; at most ``FARTHEST``."""
-    distance = np.linspace(0.0, FARTHEST, 6001)
+    """The distance beyond which nothing is left of a correlation, in units; at most ``MAX_DISTANCE``."""
+    distance = np.linspace(0.0, MAX_DISTANCE, 6001)
     values = np.abs(correlation(distance))
     if not np.all(np.isfinite(values)) or values.max() > 1 + 1e-9:
         raise ModelError(f"{name} is not a covariance: it is not finite, or larger somewhere than at distance 0")
-    beyond = np.flatnonzero(values > FORGOTTEN)
+    beyond = np.flatnonzero(values > NEGLIGIBLE_CORRELATION)
     return max(float(distance[min(beyond[-1] + 1, len(distance) - 1)]), 4.0)
 
 

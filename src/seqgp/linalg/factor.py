@@ -15,8 +15,8 @@ from jaxtyping import Array, Float
 
 from seqgp.linalg.types import ArrayLike
 
-ROUNDING = 1e-14  # of each variance, on the diagonal of a covariance that may be singular
-SINGULAR = 1e-12  # of the largest eigenvalue, below which a direction is taken for rounding
+RELATIVE_ROUNDING = 1e-14  # of each variance, on the diagonal of a covariance that may be singular
+SINGULAR_SHARE = 1e-12  # of the largest eigenvalue, below which a direction is taken for rounding
 
 
 def _lapack(matrix):
@@ -80,7 +80,7 @@ def _semidefinite_root(matrix):
 
     Also the smallest eigenvalue of the matrix, where that had to be found.
     """
-    floored = matrix + ROUNDING * jnp.eye(len(matrix))
+    floored = matrix + RELATIVE_ROUNDING * jnp.eye(len(matrix))
     root = _lapack(floored)
     return jax.lax.cond(
         jnp.isfinite(root[-1, -1]), lambda: (root, jnp.zeros((), root.dtype)), lambda: _clipped_root(floored)
@@ -96,7 +96,7 @@ def _semidefinite_root_lanes(size, batched, matrix):
 
 def _clipped_root(matrix):
     values, vectors = _eigh(matrix)
-    half = jnp.sqrt(jnp.maximum(values, ROUNDING))[:, None] * vectors.T
+    half = jnp.sqrt(jnp.maximum(values, RELATIVE_ROUNDING))[:, None] * vectors.T
     upper = jnp.linalg.qr(half, mode="r")
     return (upper * jnp.where(jnp.diagonal(upper) < 0, -1.0, 1.0)[:, None]).T, values[0]
 
@@ -104,7 +104,7 @@ def _clipped_root(matrix):
 def inverse_root(matrix: Float[ArrayLike, "n n"]) -> Float[Array, "n n"]:
     """``R`` with ``R'R`` the inverse of a covariance on the directions in which it is not singular up to rounding."""
     values, vectors = eigenvectors(matrix)
-    kept = values > SINGULAR * values[-1]
+    kept = values > SINGULAR_SHARE * values[-1]
     return jnp.where(kept, 1 / jnp.sqrt(jnp.where(kept, values, 1.0)), 0.0)[:, None] * vectors.T
 
 

@@ -9,8 +9,8 @@ from seqgp.base.validation import positive, require_x64
 from seqgp.mcmc.updates import Updates
 from seqgp.model import Model
 
-PIECES = 25  # calls per step: progress is shown, and an interrupt heard, that often; warm-up is a whole number of them
-CHAINS = 4  # where the user leaves their number open
+CALLS_PER_STEP = 25  # progress is shown, and an interrupt heard, that often; warm-up is a whole number of them
+DEFAULT_CHAINS = 4  # where the user leaves their number open
 
 
 class Budget(NamedTuple):
@@ -52,9 +52,9 @@ def budget_of(who: str, model: Model, draws: int, chains: int | None, warmup: in
 def plan_of(budget: Budget, updates: Updates, first: bool) -> Plan:
     """The plan of the initial sample (``first``) or of a later step."""
     schedule = updates.schedule(first)
-    chains = budget.chains or divisor_near(budget.draws, CHAINS)
+    chains = budget.chains or divisor_near(budget.draws, DEFAULT_CHAINS)
     draws = budget.draws // chains
-    piece = divisor_near(draws, max(1, draws // PIECES))
+    piece = divisor_near(draws, max(1, draws // CALLS_PER_STEP))
     sweeps = schedule.warmup if budget.warmup is None else budget.warmup
     if first:
         thin = schedule.thin if budget.thin is None else budget.thin

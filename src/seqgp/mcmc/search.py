@@ -16,7 +16,7 @@ from seqgp.mcmc.updates import SearchResult, Surrogate
 
 MAX_ITERATIONS = 40
 MAX_HALVINGS = 12
-ENOUGH = 1e-3  # gain in log density below which the search ends: the surrogate need not be sharper
+MIN_GAIN = 1e-3  # gain in log density below which the search ends: the surrogate need not be sharper
 
 
 def surrogate_at(target: StepTarget, sites: Float[Array, " n"], z: Float[Array, " d"]) -> Surrogate:
@@ -66,7 +66,7 @@ def search(target: StepTarget, z: Float[Array, " d"], nu: Float[Array, " n"]) ->
 
     def unfinished(state):
         _, _, iteration, gain = state
-        return (gain > ENOUGH) & (iteration < MAX_ITERATIONS)
+        return (gain > MIN_GAIN) & (iteration < MAX_ITERATIONS)
 
     first = (nu, density(nu), jnp.zeros((), int), jnp.asarray(jnp.inf))
     nu, value, iterations, gain = jax.lax.while_loop(unfinished, damped_newton, first)

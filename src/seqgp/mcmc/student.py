@@ -15,7 +15,7 @@ from jaxtyping import Float, Key
 from seqgp.linalg.factor import solve_lower
 from seqgp.linalg.types import Array, ArrayLike
 
-TAILS = 5  # degrees of freedom
+DEGREES_OF_FREEDOM = 5
 
 
 class Student(NamedTuple):
@@ -26,12 +26,12 @@ class Student(NamedTuple):
 
     def width(self, key: Key[Array, ""], z: Float[Array, " d"]) -> Float[Array, ""]:
         """A draw of the width given ``z``: with it, ``z`` is from ``N(mean, width² root root')``."""
-        chi_squared = jnp.sum(jax.random.normal(key, (TAILS + z.shape[0],), z.dtype) ** 2)
-        return jnp.sqrt((TAILS + self._square(z)) / chi_squared)
+        chi_squared = jnp.sum(jax.random.normal(key, (DEGREES_OF_FREEDOM + z.shape[0],), z.dtype) ** 2)
+        return jnp.sqrt((DEGREES_OF_FREEDOM + self._square(z)) / chi_squared)
 
     def log_density(self, z: Float[Array, " d"]) -> Float[Array, ""]:
         """The log density, without the constant."""
-        return -0.5 * (TAILS + z.shape[0]) * jnp.log1p(self._square(z) / TAILS)
+        return -0.5 * (DEGREES_OF_FREEDOM + z.shape[0]) * jnp.log1p(self._square(z) / DEGREES_OF_FREEDOM)
 
     def _square(self, z):
         white = solve_lower(self.root, z - self.mean)

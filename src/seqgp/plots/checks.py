@@ -17,7 +17,7 @@ from seqgp.io.store import Store
 from seqgp.model import Model
 from seqgp.samplers.keys import stream
 
-DRAWS = 200  # of each forecast, evenly spread over those there are
+DRAWS_PER_FORECAST = 200  # of each forecast, evenly spread over those there are
 PIT_SEED = 0
 
 
@@ -55,7 +55,7 @@ def forecast_checks(store: Store, model: Model | None = None, last: int = 30) ->
         if not before.whole or np.isnan(snapshot.y).all():
             continue
         key = jax.random.fold_in(stream(PIT_SEED, "checks of forecasts"), after.number)
-        state = before.state.thinned(DRAWS)
+        state = before.state.thinned(DRAWS_PER_FORECAST)
         context = model.likelihood.context_at(snapshot.t, snapshot.context)
         prediction = in_units(predict(key, model, state, snapshot.x, snapshot.t, context), transform)
         y = snapshot.y if transform is None else transform.restored(snapshot.y)

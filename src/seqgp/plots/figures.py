@@ -15,7 +15,7 @@ from seqgp.plots.field import field_layout, field_traces, frame_limits
 from seqgp.plots.history import History, history_of, stations_of
 from seqgp.plots.style import BAND, COLOUR, GREY, WIDE_BAND, figure, graph_objects, label
 
-FRAMES = 60  # of the slider, at most: evenly spread over the steps
+MAX_FRAMES = 60  # of the slider, at most: evenly spread over the steps
 LATTICE, COARSE = 40, 24  # points of a map along each side; of a map that moves
 
 
@@ -42,7 +42,7 @@ def field(source: Any, step: int = -1, what: str = "mean", surface: LatticeSurfa
     return figure(field_traces(history, moment, limits, surface, what), **field_layout(history, limits))
 
 
-def evolution(source: Any, frames: int = FRAMES, surfaces: Mapping[int, LatticeSurface] | None = None) -> Any:
+def evolution(source: Any, frames: int = MAX_FRAMES, surfaces: Mapping[int, LatticeSurface] | None = None) -> Any:
     """The latent over time, with a slider: of two inputs, the steps of which there are draws.
 
     Args:

@@ -9,7 +9,7 @@ from seqgp.base.errors import extra
 
 COLOUR, GREY = "#1f5a8c", "#777777"
 BAND, WIDE_BAND = "rgba(31,90,140,0.32)", "rgba(31,90,140,0.14)"
-LONGEST = 40  # letters of a name in a figure
+MAX_NAME_LENGTH = 40  # letters of a name in a figure
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 
 
@@ -22,7 +22,7 @@ def graph_objects() -> Any:
 
 def label(text: str) -> str:
     """Text from data for a figure: its markup is shown, not obeyed, and it is cut where it would fill the figure."""
-    short = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    short = text if len(text) <= MAX_NAME_LENGTH else text[: MAX_NAME_LENGTH - 1] + "…"
     return html.escape(short, quote=False)  # Plotly does not know the entities of quotes
 
 

@@ -40,9 +40,9 @@ from seqgp.runtime.progress import Progress
 from seqgp.samplers.full.stacked import FullState, check_snapshots, means_at
 from seqgp.samplers.validation import model_digest
 
-INFLATION = 1.5  # of the covariance of the warm-up draws, so that the ellipse covers the posterior's tails
-STAGES = (0.2, 0.3, 0.5)  # of the warm-up: the first on ellipses from the prior, the others on informed ones
-PIECES = 10
+COVARIANCE_INFLATION = 1.5  # of the covariance of the warm-up draws, so that the ellipse covers the posterior's tails
+WARMUP_STAGES = (0.2, 0.3, 0.5)  # of the warm-up: the first on ellipses from the prior, the others on informed ones
+NUM_CALLS = 10
 
 
 class CollapsedDraw(NamedTuple):
@@ -153,13 +153,13 @@ class CollapsedSampler:
 
     def _chains(self, key: Key[Array, ""], data: Stack, progress: Progress | None) -> Sampled:
         """Start, warm up in stages, and draw: every chain in a thread of its own."""
-        keys = jax.random.split(key, (2 + len(STAGES), self.chains))
+        keys = jax.random.split(key, (2 + len(WARMUP_STAGES), self.chains))
         mean, covariance = self.model.prior_of_z()
         prior = ellipse = Student(jnp.asarray(mean), jnp.asarray(np.linalg.cholesky(covariance)))
         starts = [compiled(_start, self.model, data, prior, k) for k in keys[0]]
         z = in_threads([run for run, _ in starts])
         seconds = sum(spent for _, spent in starts)
-        for stage, share in enumerate(STAGES, start=1):
+        for stage, share in enumerate(WARMUP_STAGES, start=1):
             if self.warmup >= 20 and len(mean):
                 size = (int(share * self.warmup), 1, False)
                 z, kept, _, spent = self._advance(data, prior, ellipse, size, keys[stage], z)
@@ -175,7 +175,7 @@ class CollapsedSampler:
 
     def _draw(self, data, prior, ellipse, keys, z, progress) -> tuple[Draws, SliceInfo, float]:
         per_chain = self.draws // self.chains
-        piece = divisor_near(per_chain, max(1, per_chain // PIECES))
+        piece = divisor_near(per_chain, max(1, per_chain // NUM_CALLS))
         parts, infos, seconds = [], [], 0.0
         for i in range(per_chain // piece):
             inner = jax.vmap(lambda k, i=i: jax.random.fold_in(k, i))(keys)
@@ -204,5 +204,5 @@ class CollapsedSampler:
 def _informed(z: np.ndarray, prior: np.ndarray) -> Student:
     """The moments of draws, inflated; a trace of the prior keeps them regular."""
     flat = z.reshape(-1, z.shape[-1])
-    covariance = INFLATION * np.atleast_2d(np.cov(flat, rowvar=False)) + 1e-6 * prior
+    covariance = COVARIANCE_INFLATION * np.atleast_2d(np.cov(flat, rowvar=False)) + 1e-6 * prior
     return Student(jnp.asarray(flat.mean(axis=0)), jnp.asarray(np.linalg.cholesky(covariance)))

@@ -25,11 +25,11 @@ from seqgp.reference.marginal import require_gaussian
 from seqgp.reference.mode import mode_and_root
 from seqgp.samplers.full.stacked import check_snapshots
 
-FREEDOM = 6.0  # degrees of freedom of the proposals
-PARTS = 3  # of the mixture
-ROUNDS = 20  # of refitting, at most
-PIECES = 4  # of the final points; each round of refitting has one
-STARTS = 3  # of the search for the mode
+DEGREES_OF_FREEDOM = 6.0  # of the proposals
+MIXTURE_COMPONENTS = 3
+MAX_REFITS = 20
+FINAL_BATCHES = 4  # of the final points; each round of refitting has one
+MODE_STARTS = 3  # of the search for it
 
 
 class OnlinePosterior(NamedTuple):
@@ -65,8 +65,8 @@ def online_posterior(
     path = conditional(model, snapshots)
     mean, spread = model.prior_of_z()
     sd = np.sqrt(np.diag(spread))
-    few = -(-points // PIECES)
-    points = few * PIECES
+    few = -(-points // FINAL_BATCHES)
+    points = few * FINAL_BATCHES
     run = jax.jit(lambda z: jax.lax.map(path.given, z, batch_size=path.batch))
 
     def log_density(z: np.ndarray) -> tuple[np.ndarray, AtParameters]:
@@ -76,10 +76,10 @@ def online_posterior(
         return np.where(np.isnan(height), -np.inf, height), found
 
     rng = np.random.default_rng(seed)
-    starts = [mean, *(mean + sd * rng.standard_normal((STARTS - 1, len(mean))))]
+    starts = [mean, *(mean + sd * rng.standard_normal((MODE_STARTS - 1, len(mean))))]
     proposal = _spread_out(rng, *mode_and_root(_log_posterior(path.given, mean, sd), starts, sd))
     z, log_weights = np.zeros((0, len(mean))), np.zeros(0)
-    for _ in range(ROUNDS):
+    for _ in range(MAX_REFITS):
         z = proposal.points(rng, few)
         log_weights = log_density(z)[0] - proposal.log_density(z)
         enough = _effective(log_weights) > 1.1 * least * few
@@ -91,7 +91,7 @@ def online_posterior(
             if _effective(log_weights) > least * points:
                 return _summary(model, path.name, z, log_weights, found)
     raise SamplerError(
-        f"online_posterior: after {ROUNDS} rounds {_effective(log_weights):.0f} of {len(z)} points are effective; "
+        f"online_posterior: after {MAX_REFITS} rounds {_effective(log_weights):.0f} of {len(z)} points are effective; "
         "lower least, or use seqgp.reference.CollapsedSampler"
     )
 
@@ -143,7 +143,7 @@ class _Mixture(NamedTuple):
         """Independent draws."""
         part = rng.choice(len(self.shares), size=count, p=self.shares)
         white = rng.standard_normal((count, self.means.shape[1]))
-        scale = np.sqrt(rng.chisquare(FREEDOM, count) / FREEDOM)
+        scale = np.sqrt(rng.chisquare(DEGREES_OF_FREEDOM, count) / DEGREES_OF_FREEDOM)
         return self.means[part] + np.einsum("nij,nj->ni", self.roots[part], white) / scale[:, None]
 
     def squares(self, z: np.ndarray) -> Float[np.ndarray, "k count"]:
@@ -154,9 +154,13 @@ class _Mixture(NamedTuple):
     def log_parts(self, z: np.ndarray) -> Float[np.ndarray, "k count"]:
         """Log share times density of each part."""
         d = self.means.shape[1]
-        constant = gammaln((FREEDOM + d) / 2) - gammaln(FREEDOM / 2) - 0.5 * d * np.log(FREEDOM * np.pi)
+        constant = (
+            gammaln((DEGREES_OF_FREEDOM + d) / 2)
+            - gammaln(DEGREES_OF_FREEDOM / 2)
+            - 0.5 * d * np.log(DEGREES_OF_FREEDOM * np.pi)
+        )
         volumes = np.log(np.diagonal(self.roots, axis1=1, axis2=2)).sum(axis=1)
-        heights = constant - 0.5 * (FREEDOM + d) * np.log1p(self.squares(z) / FREEDOM)
+        heights = constant - 0.5 * (DEGREES_OF_FREEDOM + d) * np.log1p(self.squares(z) / DEGREES_OF_FREEDOM)
         return heights + (np.log(self.shares) - volumes)[:, None]
 
     def log_density(self, z: np.ndarray) -> Float[np.ndarray, " count"]:
@@ -169,7 +173,7 @@ class _Mixture(NamedTuple):
         parts = self.log_parts(z)
         belongs = np.exp(parts - logsumexp(parts, axis=0)) * weights
         shares = np.maximum(belongs.sum(axis=1), 0.02)
-        near = belongs * (FREEDOM + d) / (FREEDOM + self.squares(z))
+        near = belongs * (DEGREES_OF_FREEDOM + d) / (DEGREES_OF_FREEDOM + self.squares(z))
         means, roots = [], []
         for k in range(len(shares)):
             mean = near[k] @ z / max(near[k].sum(), 1e-300)
@@ -182,5 +186,9 @@ class _Mixture(NamedTuple):
 
 def _spread_out(rng: np.random.Generator, mode: np.ndarray, root: np.ndarray) -> _Mixture:
     """A mixture about the mode, wider than the curvature says, with centres apart."""
-    means = mode + 0.5 * rng.standard_normal((PARTS, len(mode))) @ root.T
-    return _Mixture(np.full(PARTS, 1 / PARTS), means, np.repeat(1.3 * root[None], PARTS, axis=0))
+    means = mode + 0.5 * rng.standard_normal((MIXTURE_COMPONENTS, len(mode))) @ root.T
+    return _Mixture(
+        np.full(MIXTURE_COMPONENTS, 1 / MIXTURE_COMPONENTS),
+        means,
+        np.repeat(1.3 * root[None], MIXTURE_COMPONENTS, axis=0),
+    )

@@ -20,7 +20,7 @@ from seqgp.io.store import Store
 from seqgp.io.summary import STATISTICS
 from seqgp.model import Model
 from seqgp.plots.checks import Check, forecast_checks
-from seqgp.plots.figures import COARSE, FRAMES, LATTICE, spread
+from seqgp.plots.figures import COARSE, LATTICE, MAX_FRAMES, spread
 from seqgp.plots.history import History, history_of, stations_of
 from seqgp.report.comparison import compare_forecasts
 from seqgp.report.page import Page
@@ -60,10 +60,10 @@ def report(source: Any, path: str | Path, model: Model | None = None) -> Path:
 def page_of(store: Store, model: Model | None = None) -> str:
     """The report of a run as HTML; arguments as of :func:`report`."""
     history, checks = history_of(store, model), forecast_checks(store, model)
-    shown = spread(len(history.steps), FRAMES)
+    shown = spread(len(history.steps), MAX_FRAMES)
     now = surfaces_of(store, [len(history.steps) - 1], LATTICE, model)
     surfaces = surfaces_of(store, shown, COARSE, model, FEW_DRAWS)
-    frames = FRAMES
+    frames = MAX_FRAMES
     text = _page(history, checks, store, frames, now, surfaces, model or store.model)
     while len(text.encode()) > LARGEST and frames > 1:
         frames //= 2

@@ -252,8 +252,8 @@ class DenseFilter(eqx.Module):
 
         Given the field at the old sites, that at new ones is ``C s`` with ``C = K(new, old) K(old)⁻¹``, and an
         independent part that no data have seen. Directions in which ``K(old)`` is singular up to rounding, with
-        eigenvalues ``< δ λ_max`` (:data:`seqgp.linalg.factor.SINGULAR`), take no part: variances stay exact, and a
-        covariance ``k(new, old)`` changes by at most ``√(δ λ_max k(new, new))``, that is ``√(δ M)`` of the variance.
+        eigenvalues ``< δ λ_max`` (:data:`seqgp.linalg.factor.SINGULAR_SHARE`), take no part: variances stay exact, and
+        a covariance ``k(new, old)`` changes by at most ``√(δ λ_max k(new, new))``, that is ``√(δ M)`` of the variance.
         """
         parameters, old, new = matrices.parameters, self.sites, after.sites
         known = jnp.pad(jnp.asarray(self.mask), (0, new - old))

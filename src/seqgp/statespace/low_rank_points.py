@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from seqgp.linalg.factor import SINGULAR, covariance_root, solve_lower
+from seqgp.linalg.factor import SINGULAR_SHARE, covariance_root, solve_lower
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.statespace.low_rank import LowRankState, coefficient_posterior
 from seqgp.statespace.modes import Modes, block_cholesky
@@ -45,7 +45,7 @@ def points_at_sites(modes: Modes, index: Int[ArrayLike, " n"]) -> Points:
 
 def mode_weights(modes: Modes, crosses: tuple[Float[ArrayLike, "n M"], ...]) -> Float[Array, "J n M"]:
     """``a_j`` from ``K_j(points, sites)``; directions in which ``K_j`` is singular up to rounding take no part."""
-    kept = modes.values > SINGULAR * jnp.max(modes.values, axis=1, keepdims=True)
+    kept = modes.values > SINGULAR_SHARE * jnp.max(modes.values, axis=1, keepdims=True)
     inverse = jnp.where(kept, 1 / jnp.where(kept, modes.values, 1.0), 0.0)
     return jnp.stack([(jnp.asarray(cross) @ modes.vectors) * one[None, :] for cross, one in zip(crosses, inverse)])
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
-from seqgp.linalg.factor import ROUNDING, cholesky, solve_lower
+from seqgp.linalg.factor import RELATIVE_ROUNDING, cholesky, solve_lower
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.statespace.advection import FourierModes
 
@@ -98,7 +98,7 @@ def _root(cov: Float[Array, "n n"]) -> Float[Array, "n n"]:
     """A lower root of a covariance that may be singular; it has a gradient, as the evidence is maximised by it."""
     sd = jnp.sqrt(jnp.maximum(jnp.diagonal(cov), 1e-300))
     correlation = 0.5 * (cov + cov.T) / (sd[:, None] * sd[None, :])
-    return sd[:, None] * cholesky(correlation + ROUNDING * jnp.eye(len(cov)))
+    return sd[:, None] * cholesky(correlation + RELATIVE_ROUNDING * jnp.eye(len(cov)))
 
 
 def filter_modes(
