@@ -220,6 +220,24 @@ def test_what_cannot_be_is_refused():
         seqgp.monitor(run)
 
 
+def test_a_revision_keeps_what_is_flagged_and_takes_values_as_they_are():
+    data = snapshots(shifted(readings(days=12)))
+    of = sampler("exclude")
+    state, infos = followed(of, data)
+    late = seqgp.Snapshot(data[3].t, data[3].x, data[3].y + 0.1)
+    revised, info = of.revise(jax.random.key(9), state, [late])
+    assert info.stations.flags == infos[-1].stations.flags != ()
+    assert np.isinf(info.stations.factors[BROKEN])
+    used = np.array([np.isnan(one.y) for one in revised.snapshots])
+    assert used[SINCE:, BROKEN].all()
+    assert not used[:SINCE].any()
+    by_hand = [late if one.t == late.t else seqgp.Snapshot(one.t, one.x, one.y) for one in state.snapshots]
+    assert revised.log_evidence == pytest.approx(followed(sampler(), by_hand)[0].log_evidence, rel=1e-9)
+    onwards, more = of.step(jax.random.key(10), revised, seqgp.Snapshot(12.0, places(), data[-1].y))
+    assert np.isinf(more.stations.factors[BROKEN])
+    assert onwards.step == revised.step + 1
+
+
 def test_labels_name_the_stations():
     data = [seqgp.Snapshot(one.t, one.x, one.y, labels="abcdefgh") for one in snapshots(shifted(readings()))]
     state, infos = followed(sampler("exclude"), data)

@@ -35,7 +35,7 @@ from seqgp.samplers.online.sharing import entries_on_grid
 from seqgp.samplers.online.state import Live, OnlineState
 from seqgp.samplers.online.step import OnlineStep, Past
 from seqgp.samplers.online.watch import FALSE_ALARMS, Watch, checked_rate, checked_robust
-from seqgp.samplers.online.watched import watched_step
+from seqgp.samplers.online.watched import revised_info, watched_step
 from seqgp.samplers.particles import Particles, systematic
 from seqgp.samplers.proposals import log_normal, normal_points
 from seqgp.samplers.validation import check_snapshot, check_state, check_together, model_digest
@@ -239,7 +239,8 @@ class OnlineSampler:
         revisions = state.revisions + 1 - revision.added
         reached, info = self._finished(key_draws, step, start, state.log_evidence + moved, revisions, revised=True)
         if state.watch is not None:
-            reached = reached._replace(watch=state.watch.revised(late, state.t))
+            watch = state.watch.revised(late, state.t)
+            reached, info = reached._replace(watch=watch), revised_info(info, watch, reached, self.robust)
         return reached, info._replace(
             seconds=time.perf_counter() - start - info.compile_seconds,
             extras=info.extras | revision.told() | movement(live, state, reached),

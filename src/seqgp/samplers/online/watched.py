@@ -77,6 +77,15 @@ def watched_step(
     )
 
 
+def revised_info(info: OnlineInfo, watch: Watch, state: OnlineState, robust: str) -> OnlineInfo:
+    """The info of a step that revised the past: what is flagged stays so, and the monitor has no new scores."""
+    if info.loo is None:
+        return info
+    flags, used = watch.monitor.flags, Treatment.used(state.snapshots[-1])
+    stations = StationInfo(np.asarray(info.loo.z), used.factors, flags, robust)
+    return info._replace(stations=stations, warnings=(*info.warnings, *flag_warnings(flags, robust)))
+
+
 def _predictions(
     state: OnlineState, info: OnlineInfo, snapshot: Snapshot, treatment: Treatment
 ) -> tuple[LeaveOneOut, float]:
