@@ -25,6 +25,7 @@ MODULES = (
     "growth",
     "refit",
     "online",
+    "networks",
     "full",
     "informed",
     "regression",

@@ -1,0 +1,112 @@
+"""Networks of many stations with gaps, and the longest step of a long stream."""
+
+from __future__ import annotations
+
+import resource
+import time
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from experiments.large_networks import network_model, predict_map, simulated_network
+from experiments.long_streams import simulate_stream
+
+import seqgp
+from benchmarks.lines import Line, in_own_process, main, seconds_of
+from seqgp.samplers.online.filters import advanced, run_filters
+from seqgp.samplers.online.history import laid_out
+from seqgp.samplers.online.network import FIRST_PLAN
+
+
+class NetworkSizes(NamedTuple):
+    """Stations of each line, steps, and points of the map."""
+
+    few: int = 200
+    more: int = 800
+    many: int = 1000
+    steps: int = 20
+    particles: int = 128
+    stream: int = 10_000
+    points: int = 100_000
+    turns: int = 2
+
+
+SMALL_NETWORKS = NetworkSizes(64, 66, 68, 2, 16, 70, 25, 1)
+
+
+def lines(quick: bool = False) -> list[Line]:
+    """Rows of the table."""
+    sizes = SMALL_NETWORKS if quick else NetworkSizes()
+    return [
+        in_own_process(dense_over_low_rank, sizes.few, sizes, 6.0),
+        in_own_process(dense_over_low_rank, sizes.more, sizes, 30.0),
+        in_own_process(gaps_over_complete, sizes),
+        *in_own_process(many_stations, sizes),
+        in_own_process(longest_step, sizes),
+    ]
+
+
+def dense_over_low_rank(num_sites: int, sizes: NetworkSizes, goal: float) -> Line:
+    """One filter step of 16 particles after two others, 10% missing."""
+    data = simulated_network(num_sites, 3, 0.1)
+    seconds = [_filter_step(data, rank, sizes) for rank in (0, FIRST_PLAN.rank)]
+    detail = f"{seconds[0]:.3g} s against {seconds[1]:.3g} s"
+    name = f"N={num_sites}, 10% missing, filters alone: dense over low rank"
+    return Line(name, seconds[0] / seconds[1], goal, ">=", detail)
+
+
+def gaps_over_complete(sizes: NetworkSizes) -> Line:
+    """The same with gaps and without."""
+    gaps, complete = (
+        _filter_step(simulated_network(sizes.few, 3, share), FIRST_PLAN.rank, sizes) for share in (0.1, 0)
+    )
+    name = f"N={sizes.few}, filters alone: a step with 10% missing over a complete one"
+    return Line(name, gaps / complete, 4, "<=", f"{gaps:.3g} s against {complete:.3g} s")
+
+
+def _filter_step(data: list[seqgp.Snapshot], rank: int, sizes: NetworkSizes) -> float:
+    ssm = seqgp.OnlineSampler(network_model()).ssm
+    mean, sd = ssm.particle_prior()
+    z = mean + 0.1 * sd * np.random.default_rng(0).standard_normal((16, len(mean)))
+    plan, none = FIRST_PLAN._replace(rank=rank), [None] * len(data)
+    before, after = (laid_out(ssm, "auto", data[:n], none[:n], plan=plan) for n in (2, 3))
+    filters = run_filters(before, z, 2)[0]
+    return seconds_of(lambda: advanced(after, filters)[1], sizes.turns)
+
+
+def many_stations(sizes: NetworkSizes) -> list[Line]:
+    """Seconds a step, peak memory, and a map."""
+    model, state, seconds = network_model(), None, []
+    sampler = seqgp.OnlineSampler(model, particles=sizes.particles, draws=200)
+    for i, snapshot in enumerate(simulated_network(sizes.many, sizes.steps, 0.1)):
+        key = jax.random.fold_in(jax.random.key(0), i)
+        state, info = sampler.init(key, snapshot) if state is None else sampler.step(key, state, snapshot)
+        seconds.append(info.seconds)
+    assert state is not None
+    name = f"N={sizes.many}, 10% missing, T={sizes.steps}, {sizes.particles} particles"
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    return [
+        Line(f"{name}: seconds a step", float(np.mean(seconds)), 6, "<="),
+        Line(f"{name}: peak memory, GB", peak, 8, "<="),
+        Line(f"map of {sizes.points} points, N={sizes.many}, 200 draws: seconds",
+             predict_map(model, state, sizes.points), 30, "<="),
+    ]  # fmt: skip
+
+
+def longest_step(sizes: NetworkSizes) -> Line:
+    """Of a stream of five stations, once everything is compiled; in seconds, and in filter steps of a particle."""
+    stream = simulate_stream("Matern32", "complete", 0, 5, sizes.stream)
+    sampler, state, seconds, steps = seqgp.OnlineSampler(stream.model, draws=200), None, [], []
+    for i, snapshot in enumerate(stream.snapshots):
+        key, start = jax.random.fold_in(jax.random.key(0), i), time.perf_counter()
+        state, info = sampler.init(key, snapshot) if state is None else sampler.step(key, state, snapshot)
+        seconds.append(time.perf_counter() - start - info.compile_seconds)
+        steps.append(info.extras["filter_steps"])
+    warm = len(seconds) // 100 + 1
+    detail = f"filter steps: at most {max(steps[warm:])}, median {np.median(steps):.0f}"
+    ratio = max(seconds[warm:]) / float(np.median(seconds))
+    return Line(f"N=5, T={sizes.stream}: the longest step over the median one", ratio, 10, "<=", detail)
+
+
+if __name__ == "__main__":
+    main(lines, "networks")
