@@ -4,8 +4,11 @@ import json
 import os
 import shutil
 
+import jax
 import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
 
 import seqgp
 from cli_tables import CONFIG, rows
@@ -139,3 +142,40 @@ def test_fit_takes_what_its_table_has_late(seqgp_, run):
     assert [one.t for one in seqgp.Store(run).snapshots()] == [0.0, 0.5, 1.0, 2.0, 3.0]
     code, out, _ = seqgp_("fit", run.parent / "config.toml", "--json")
     assert "revised" not in json.loads(out)
+
+
+def test_predictions_of_the_past_are_smoothed_and_have_dates(seqgp_, tmp_path):
+    """The moments of the smoother at its own draws; points from a table and from a grid in NetCDF are the same."""
+    text = rows([0, 1, 2, 4])
+    for day in (0, 1, 2, 4):
+        text = text.replace(f"\n{day},0", f"\n2005-02-0{day + 1},0")
+    (tmp_path / "table.csv").write_text(text)
+    (tmp_path / "config.toml").write_text(ONLINE.replace("draws = 30", "draws = 400"))
+    assert seqgp_("fit", tmp_path / "config.toml")[0] == 0
+    run, points = tmp_path / "run", tmp_path / "points.csv"
+    points.write_text("x1,x2,name\n0.1,0.2,a\n0.1,0.5,b\n0.6,0.2,c\n0.6,0.5,d\n")
+    grid = xr.Dataset({"altitude": (("x1", "x2"), np.arange(4.0).reshape(2, 2))}, {"x1": [0.1, 0.6], "x2": [0.2, 0.5]})
+    grid.to_netcdf(tmp_path / "grid.nc", engine="h5netcdf")
+    for name, option in (("points.csv", "--points"), ("grid.nc", "--grid")):
+        output = tmp_path / f"{name}.csv"
+        assert seqgp_("predict", run, option, tmp_path / name, "--time", "2005-02-04", "-o", output)[0] == 0
+    found, of_grid = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("points.csv", "grid.nc"))
+    assert found["t"].tolist() == ["2005-02-04"] * 4
+    assert np.array_equal(found.f_mean, of_grid.f_mean)
+    assert of_grid.altitude.tolist() == [0, 1, 2, 3]
+    store = seqgp.Store(run)
+    sampler = seqgp.OnlineSampler(store.model, particles=16)
+    x = found[["x1", "x2"]].to_numpy()
+    paths = seqgp.smooth(jax.random.key(9), sampler, store.latest().state, [3.0], x=x, draws=400).latent[0]
+    # 400 draws each: the means differ by 5 standard errors with probability below 1e-5.
+    assert (np.abs(found.f_mean - paths.mean(axis=0)) < 5 * np.sqrt(2 / 400) * paths.std(axis=0)).all()
+    assert np.allclose(found.f_sd, paths.std(axis=0), rtol=0.25)
+    assert (found.y_sd > found.f_sd).all()
+    assert seqgp_("predict", run, points, "-o", tmp_path / "now.csv")[0] == 0
+    assert pd.read_csv(tmp_path / "now.csv")["t"].tolist() == ["2005-02-05"] * 4
+    code, _, err = seqgp_("predict", run, points, "--time", "2005-01-04", "-o", tmp_path / "before.csv")
+    assert code == 2
+    assert "is not between the first and the last time" in err
+    code, _, err = seqgp_("predict", run, points, "--grid", points, "-o", tmp_path / "both.csv")
+    assert code == 2
+    assert "give the points once" in err

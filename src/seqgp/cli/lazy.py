@@ -31,7 +31,7 @@ COMMANDS = {  # where each is, and the first line of its docstring
     "log": ("revisions", "List the late and corrected data that revised the past of a run, with what they replaced."),
     "predict": (
         "reading",
-        "Predict latent and data at new points, now or later: mean, standard deviation and quantiles.",
+        "Predict latent and data at new points, now, later or in the past: mean, standard deviation and quantiles.",
     ),
     "compare": ("comparing", "Compare runs over the same data: evidence and forecasts, and where these disagree."),
     "score": (

@@ -31,6 +31,7 @@ from seqgp.cli.common import (
 from seqgp.cli.comparing import averaged_runs, columns_of, weights_in_words
 from seqgp.cli.fitting import configuration_of
 from seqgp.evaluate.motion import motions
+from seqgp.evaluate.past import predict_past
 from seqgp.evaluate.predict import predict as predict_at
 from seqgp.evaluate.transformed import in_units
 from seqgp.io.configuration import DataSection
@@ -39,8 +40,10 @@ from seqgp.io.export import EXPORTS, export_run, write_table
 from seqgp.io.store import Store
 from seqgp.io.summary import STATISTICS, flat_parameters
 from seqgp.io.tables import points_from
+from seqgp.io.timestamps import date_of
 from seqgp.io.unused_rows import left_out
 from seqgp.samplers.keys import stream
+from seqgp.samplers.online.state import OnlineState
 
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")]
 TABLES = (".csv", ".parquet")
@@ -58,17 +61,26 @@ def _check_output(output: Path, endings: tuple[str, ...], force: bool) -> None:
 @command
 def predict(
     folder: RunFolder,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The table to write: .csv or .parquet.")],
     points: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
             metavar="POINTS.csv", help="A table with the columns of inputs and covariates; others are passed on."
         ),
-    ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The table to write: .csv or .parquet.")],
+    ] = None,
+    given: Annotated[Path | None, typer.Option("--points", metavar="POINTS.csv", help="The same table.")] = None,
+    grid: Annotated[
+        Path | None,
+        typer.Option(
+            "--grid", metavar="GRID.nc", help="Points from a grid instead: NetCDF (or a table), with the covariates."
+        ),
+    ] = None,
     t: Annotated[
         str | None,
         typer.Option(
-            "--time", metavar="TIME", help="A later time to forecast, a number or a date; the last one by default."
+            "--time",
+            metavar="TIME",
+            help="The time, a number or a date; the last one by default. A past one is smoothed: given all data.",
         ),
     ] = None,
     others: Annotated[
@@ -85,7 +97,8 @@ def predict(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Predict latent and data at new points, now or later: mean, standard deviation and quantiles."""
+    """Predict latent and data at new points, now, later or in the past: mean, standard deviation and quantiles."""
+    points = _one_of(points, given, grid)
     store = open_run(folder)
     _check_output(output, TABLES, force)
     model = store.model
@@ -100,16 +113,16 @@ def predict(
     if taken:
         raise Mistake(f"{points}: column {taken[0]!r} is what a result is called; rename it")
     state = store.latest().state
-    if when is not None and when < state.t:
-        last = moment(store, state.t)
-        raise Mistake(f"--time {t}: before the last time of the run, {last}; only the present and the future are kept")
     key = stream(seed or 0, "predict")
-    if averaged is None:
+    if when is not None and when < state.t:
+        _check_past(t, state, averaged)
+        prediction = predict_past(key, model, state, x, when, context, data.columns().transform)
+    elif averaged is None:
         prediction = in_units(predict_at(key, model, state, x, when, context), data.columns().transform)
     else:
         prediction = averaged.predict(key, x, when, context)
     values = (*_statistics(prediction.f), *_statistics(prediction.y))
-    frame = frame.assign(**dict(zip(RESULTS, values)))
+    frame = _with_time(frame, data, prediction.t).assign(**dict(zip(RESULTS, values)))
     write_table(output, frame)
     said = {"written": output, "points": len(frame), "t": prediction.t, "draws": len(prediction.f)}
     said |= {} if averaged is None else {"weights": averaged.weights, "by": averaged.by}
@@ -221,6 +234,34 @@ def flagged_words(info: Any, store: Store) -> list[str]:
     """The stations that are flagged after a step, in words."""
     stations = getattr(info, "stations", None)
     return [] if stations is None else [flag.sentence(lambda t: moment(store, t)) for flag in stations.flags]
+
+
+def _one_of(*tables: Path | None) -> Path:
+    found = [table for table in tables if table is not None]
+    if len(found) != 1:
+        raise Mistake("give the points once: POINTS.csv (or --points POINTS.csv), or --grid GRID.nc")
+    return found[0]
+
+
+def _check_past(t: str | None, state: Any, averaged: Any) -> None:
+    """Raise unless a past time can be predicted from a state."""
+    if averaged is not None:
+        raise Mistake(f"--time {t}: before the last time of the run; --average takes the present and the future alone")
+    if not isinstance(state, OnlineState):
+        raise Mistake(f"--time {t}: before the last time of the run, and this sampler keeps no past: only online does")
+
+
+def _with_time(frame: Any, data: DataSection, t: float) -> Any:
+    """The table with the time of its predictions as first column: a date where the run's times are dates."""
+    name = data.time if data.time not in frame else f"{data.time} (predicted)"
+    return frame.assign(**{name: _date_or_number(t, data)})[[name, *frame.columns]]
+
+
+def _date_or_number(t: float, data: DataSection) -> Any:
+    if data.origin is None:
+        return t
+    date = date_of(t, data.origin, data.unit)
+    return date.removesuffix("T00:00:00")
 
 
 def _time(text: str, data: DataSection) -> float:

@@ -170,7 +170,7 @@ def predict(
         predictive = Marginals(*marginal_moments(model, state, x, time, context))
         level = predictive.draws(key_latent, model)
     parameters = compiled(_parameters, model, np.asarray(state.z))[0]()
-    y = _data(key_data, model, level, context, parameters)
+    y = draw_data(key_data, model, level, context, parameters)
     return Prediction(level, y, time, x, model, context, parameters, predictive)
 
 
@@ -191,7 +191,7 @@ def _check_inputs(x: np.ndarray, t: float, state: State) -> None:
         raise DataError(f"predict: t = {t} is before the last t = {state.t}; only the present and the future are kept")
 
 
-def _data(key, model: Model, level, context, parameters) -> Array:
+def draw_data(key, model: Model, level, context, parameters) -> Array:
     """New data for each draw of the level."""
     keys = jax.random.split(key, len(level))
     try:

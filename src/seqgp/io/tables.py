@@ -17,6 +17,7 @@ from seqgp.base.transforms import Transform
 from seqgp.io.dates import UNITS, compact_dates, counted, holds_dates, parse_dates
 from seqgp.io.errors import TableError
 from seqgp.io.frames import READERS, read_table, require, row_in_file
+from seqgp.io.grids import GRIDS, grid_table
 
 with extra("io"):
     import pandas as pd
@@ -115,7 +116,8 @@ def points_from(path: str | Path, columns: Columns) -> tuple[np.ndarray, dict[st
     """Inputs (and covariates, where the model has them) to predict at, and the table they stand in."""
     path = Path(path)
     needed = [*columns.inputs, *columns.covariates.values()]
-    frame = read_table(path, lambda name: name not in needed)  # what is passed on is passed on as it is
+    # What is passed on is passed on as it is.
+    frame = grid_table(path) if path.suffix in GRIDS else read_table(path, lambda name: name not in needed)
     require(path, frame, needed)
     inputs = np.stack([_numbers(path, _column(frame, name), missing=False) for name in columns.inputs], axis=1)
     context = {name: _numbers(path, _column(frame, c), missing=False) for name, c in columns.covariates.items()}
