@@ -180,11 +180,14 @@ SEASONS = {
     )
 }
 
+STATIONS = {"Gaussian": Piece(model(seqgp.likelihoods.Gaussian(between(0.05, 1), by="station")))}
+
 PIECES = {
     "likelihood": LIKELIHOODS,
     "kernel of time": {name: Piece(model(time=kernel)) for name, kernel in OF_TIME.items()},
     "kernel of space": {name: Piece(model(space=kernel), x=PLACES.get(name)) for name, kernel in OF_SPACE.items()},
     "sum of latents": SUMS,
     "season": SEASONS,
+    "noise by station": STATIONS,
     "mean": MEANS,
 }

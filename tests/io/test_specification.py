@@ -37,6 +37,8 @@ LIKELIHOODS = {
     "season": seqgp.likelihoods.Gaussian(
         seqgp.means.Modulated(PRIOR, seqgp.means.harmonics(365.25), 0.2), "se", trend=0.1
     ),
+    "stations": seqgp.likelihoods.Gaussian(PRIOR, by="station"),
+    "like stations": seqgp.likelihoods.Gaussian(PRIOR, "se", by="station", concentration=20.0),
     "StudentT": seqgp.likelihoods.StudentT(noise=dist.HalfNormal(0.5), df=dist.Uniform(2.0, 9.0)),
     "Poisson": seqgp.likelihoods.Poisson(),
     "exposed": seqgp.likelihoods.Poisson("area"),

@@ -176,6 +176,8 @@ def _quantities(
     last = levels[-1]
     for i in np.unique(np.linspace(0, last.shape[1] - 1, min(latents, last.shape[1])).astype(int)):
         found[f"latent[{i}]"] = last[:, i]
+    if model.likelihood.by_station:  # the densities of the data need the noises too
+        return found
     observed = tuple(observed_from(model, s, Observe(), len(s.x)) for s in snapshots)
     times = np.concatenate([np.full(len(s.x), s.t) for s in snapshots])
     x = np.concatenate([s.x for s in snapshots])

@@ -12,6 +12,7 @@ from scoringrules import crps_mixnorm
 
 from seqgp.evaluate import scores
 from seqgp.evaluate.predict import Prediction
+from seqgp.likelihoods.gaussian import RATIOS
 from seqgp.model import Model
 from seqgp.runtime.engine import compiled
 from seqgp.samplers.online.predictive import ParticlePredictive
@@ -126,12 +127,17 @@ def marginals_of(prediction: Prediction, y: Float[np.ndarray, " n"]) -> Predicti
 def _mixture(predictive: ParticlePredictive, model: Model) -> GaussianMixture:
     """One normal distribution for each particle that has draws, weighted by their number."""
     used, first, counts = np.unique(predictive.particle, return_index=True, return_counts=True)
-    few = predictive._replace(particle=used, z=predictive.z[first])
+    ratios = None if predictive.ratios is None else predictive.ratios[first]
+    few = predictive._replace(particle=used, z=predictive.z[first], ratios=ratios)
     mean, variance = few.moments(model)
-    noise = np.asarray(compiled(_noises, model, predictive.context, few.z)[0]())
+    noise = np.asarray(compiled(_noises, model, predictive.context, few.z, ratios)[0]())
     sd = np.sqrt(variance + np.broadcast_to(noise.reshape(len(used), -1) ** 2, variance.shape))
     return GaussianMixture(mean, sd, counts / counts.sum())
 
 
-def _noises(model: Model, context: Any, z):
-    return jax.vmap(lambda one: model.likelihood.noise(context, model.parameters(one)))(z)
+def _noises(model: Model, context: Any, z, ratios):
+    def one(z, ratios):
+        parameters = model.parameters(z)
+        return model.likelihood.noise(context, parameters if ratios is None else parameters | {RATIOS: ratios})
+
+    return jax.vmap(one)(z, ratios)

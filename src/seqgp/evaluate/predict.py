@@ -18,6 +18,7 @@ from seqgp.evaluate import scores
 from seqgp.evaluate.marginals import Marginals, marginal_moments
 from seqgp.kernels.spatial import check_globe
 from seqgp.likelihoods.base import fill_missing
+from seqgp.likelihoods.gaussian import RATIOS
 from seqgp.linalg.types import Array
 from seqgp.model import Model
 from seqgp.runtime.engine import compiled
@@ -165,11 +166,15 @@ def predict(
         predictive = state.predictive(model, x, time, context)
         level = predictive.draws(key_latent, model)
     else:
+        if model.likelihood.by_station:
+            raise ModelError("predict: joint=False does not take by='station'; leave joint out, in batches of inputs")
         if not model.likelihood.pointwise:
             raise ModelError("predict: joint=False needs a pointwise likelihood, and this one sees all of f at once")
         predictive = Marginals(*marginal_moments(model, state, x, time, context))
         level = predictive.draws(key_latent, model)
     parameters = compiled(_parameters, model, np.asarray(state.z))[0]()
+    if model.likelihood.by_station:  # a sampler that does not know them has refused the model
+        context, parameters = predictive.context, parameters | {RATIOS: jnp.asarray(predictive.ratios)}  # type: ignore[attr-defined]
     y = draw_data(key_data, model, level, context, parameters)
     return Prediction(level, y, time, x, model, context, parameters, predictive)
 

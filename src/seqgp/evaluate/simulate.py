@@ -13,6 +13,7 @@ from jaxtyping import Array, Key
 from seqgp.base.errors import DataError, ModelError
 from seqgp.base.snapshot import Snapshot
 from seqgp.fields.operators import root_with_jitter
+from seqgp.likelihoods.gaussian import CONCENTRATION, RATIOS, STATION
 from seqgp.model import Model
 from seqgp.runtime.engine import compiled
 
@@ -61,9 +62,15 @@ def simulate(key: Key[Array, ""], model: Model, design: Sequence[Snapshot] | Sna
     times = np.concatenate([np.full(len(s.x), s.t) for s in design])
     x = np.concatenate([s.x for s in design])
     contexts = tuple(jax.tree.map(np.asarray, model.likelihood.context_at(s.t, s.context)) for s in design)
+    stations = 0
+    if model.likelihood.by_station:
+        places, number = np.unique(x, axis=0, return_inverse=True)
+        each = np.split(number.reshape(-1), np.cumsum([len(s.x) for s in design])[:-1])
+        contexts = tuple({**(context or {}), STATION: one} for context, one in zip(contexts, each))
+        stations = len(places)
     sizes = tuple(len(s.x) for s in design)
     columns = np.concatenate([model.mean_function.design(s.t, s.x, s.context) for s in design])
-    run, _ = compiled(_draw, model, times, x, columns, contexts, sizes, key)
+    run, _ = compiled(_draw, model, times, x, columns, contexts, sizes, stations, key)
     z, levels, data = jax.tree.map(np.asarray, run())
     if not all(np.isfinite(level).all() for level in levels):
         # A snapshot may hold no infinite or unknown inputs, but its data may be missing.
@@ -81,6 +88,7 @@ def check_sampling(model: Model, design: Sequence[Snapshot]) -> None:
     def probe(key, level):
         parameters = model.parameters(jnp.asarray(model.prior_of_z()[0]))
         context = model.likelihood.context_at(snapshot.t, snapshot.context)
+        context, parameters = model.likelihood.typical(len(snapshot.x), context, parameters)
         return model.likelihood.distribution(level, context, parameters).sample(key)
 
     shape = jax.ShapeDtypeStruct((len(snapshot.x),), float)
@@ -93,7 +101,7 @@ def check_sampling(model: Model, design: Sequence[Snapshot]) -> None:
         ) from error
 
 
-def _draw(model: Model, times, x, columns, contexts: tuple[Any, ...], sizes: tuple[int, ...], key):
+def _draw(model: Model, times, x, columns, contexts: tuple[Any, ...], sizes: tuple[int, ...], stations: int, key):
     key_z, key_f, key_y = jax.random.split(key, 3)
     mean, spread = model.prior_of_z()
     root_z = np.linalg.cholesky(spread) if len(mean) else spread
@@ -102,6 +110,9 @@ def _draw(model: Model, times, x, columns, contexts: tuple[Any, ...], sizes: tup
     prior = model.kernel.covariance(model.kernel.prepare(jnp.asarray(times), jnp.asarray(x)), parameters)
     root = root_with_jitter(prior, model.kernel.variance(parameters), model.jitter)[0].root
     level = root @ jax.random.normal(key_f, times.shape) + model.mean_function.value(parameters, columns)
+    if stations:  # a noise of each
+        a = parameters[CONCENTRATION]
+        parameters |= {RATIOS: jax.random.gamma(jax.random.fold_in(key, 1), a, (stations,)) / a}
     levels = jnp.split(level, np.cumsum(sizes)[:-1])
     keys = jax.random.split(key_y, len(sizes))
     data = tuple(

@@ -19,9 +19,11 @@ from seqgp.io.errors import StoreError
 from seqgp.io.naming import Naming, naming_of
 from seqgp.io.step import labels_of
 from seqgp.io.store import Store
+from seqgp.likelihoods.gaussian import RATIOS, STATION
 from seqgp.model import Model
 from seqgp.samplers.base import State
 from seqgp.samplers.keys import stream
+from seqgp.samplers.online.state import OnlineState
 from seqgp.samplers.validation import check_state
 
 with extra("io"):
@@ -187,16 +189,29 @@ def _replicate(record: Record, model: Model) -> np.ndarray:
     context = jax.tree.map(jnp.asarray, model.likelihood.context_at(snapshot.t, snapshot.context))
     key = jax.random.fold_in(stream(PREDICTIVE_SEED, "replicated data"), state.step)
     keys = jax.random.split(key, state.draws)
-    return np.asarray(_new_data(model, context, keys, jnp.asarray(state.latent), jnp.asarray(state.z)))
+    noise = None
+    if model.likelihood.by_station:
+        context, noise = {**(context or {}), STATION: np.arange(len(snapshot.x))}, _station_noise(state, snapshot.x)
+    return np.asarray(_new_data(model, context, keys, jnp.asarray(state.latent), jnp.asarray(state.z), noise))
+
+
+def _station_noise(state: State, x: np.ndarray) -> np.ndarray:
+    """Of each draw, at the inputs of the last snapshot."""
+    assert isinstance(state, OnlineState), "no other sampler takes a model with a noise for each station"
+    assert state.station_noise is not None
+    return state.station_noise.at(x)
 
 
 @eqx.filter_jit
-def _new_data(model: Model, context: Any, keys: Array, levels: Array, z: Array) -> Array:
-    def one(key, level, z):
-        distribution = model.likelihood.distribution(level, context, model.parameters(z))
+def _new_data(model: Model, context: Any, keys: Array, levels: Array, z: Array, noise: Any) -> Array:
+    def one(key, level, z, noise):
+        parameters = model.parameters(z)
+        if noise is not None:  # of each station
+            parameters |= {RATIOS: (parameters["noise"] / noise) ** 2}
+        distribution = model.likelihood.distribution(level, context, parameters)
         return jnp.asarray(distribution.sample(key), float)
 
-    return jax.vmap(one)(keys, levels, z)
+    return jax.vmap(one)(keys, levels, z, noise)
 
 
 def _data_dims(records: list[Record]) -> tuple[str, ...]:

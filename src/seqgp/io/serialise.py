@@ -37,6 +37,7 @@ from seqgp.samplers.online.exact import Correction
 from seqgp.samplers.online.memory import Memory, QuadraticFit
 from seqgp.samplers.online.pending import PendingParticles
 from seqgp.samplers.online.state import OnlineState
+from seqgp.samplers.online.stations import StationNoise
 from seqgp.samplers.online.surrogate import SnapshotSurrogate
 from seqgp.samplers.online.watch import Treatment, Watch
 from seqgp.samplers.particles import Particles
@@ -223,7 +224,7 @@ def _is_named_tuple(cls: type) -> bool:
 
 
 register(Correction, Exactness, Memory, OnlineState, Particles, PendingParticles, QuadraticFit, Rejuvenation)
-register(Linearisation, SnapshotSurrogate, StudentProposal)
+register(Linearisation, SnapshotSurrogate, StationNoise, StudentProposal)
 register(Bank, Detectors, ForecastValues, Monitor, StationFlag, StationInfo, Treatment, Watch)
 register(
     SequentialState, Window, OnlineInfo, LeaveOneOut, ChainInfo, UpdateInfo, Dense, Grid, SharedGrid, Knots, KnotGrid

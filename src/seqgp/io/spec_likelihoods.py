@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, create_model, model_validator
 
+from seqgp.base.priors import Prior
 from seqgp.io.spec_entries import OwnPart, Strict
 from seqgp.io.spec_parts import Parts
 from seqgp.io.spec_seasons import scale_words
@@ -52,7 +53,10 @@ def likelihood_words(likelihood: Likelihood) -> dict[str, Any]:
     if FAMILIES.get(name) is not type(likelihood):
         raise OwnPart
     arguments = likelihood.arguments()
-    words = {key: scale_words(v) if key in likelihood.priors else _listed(v) for key, v in arguments.items()}
+    words = {
+        key: scale_words(v) if key in likelihood.priors or isinstance(v, Prior) else _listed(v)
+        for key, v in arguments.items()
+    }
     return {"family": name} | words
 
 

@@ -106,6 +106,15 @@ class Likelihood(eqx.Module):
         return without_gaps(self.needs(context), context)
 
     @property
+    def by_station(self) -> bool:
+        """Whether each station has a noise of its own, learnt beside the parameters."""
+        return False
+
+    def typical(self, n: int, context: Any, parameters: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Context and parameters of ``n`` data at stations like all others, to try a distribution on."""
+        return context, parameters
+
+    @property
     def conjugate(self) -> bool:
         """Whether the data are Gaussian around the level, so that the latent can be integrated out exactly."""
         return False

@@ -92,6 +92,10 @@ def gaussian_log_density(squares, count, noise):
 
 TIME = "snapshot.t"  # where the time of a snapshot stands in its context, for noise with a trend
 INFLATION = "snapshot.inflation"  # where a sampler says by how much it inflates the noise of each datum
+STATION = "snapshot.station"  # where the number of each datum's station does, for a noise of each station
+RATIOS = "noise.ratio"  # the precision of each station over 1 / noise², among the parameters
+CONCENTRATION = "noise.concentration"  # of the population of ratios
+POPULATION = dist.LogNormal(1.5, 1.0)  # of the concentration, where none is given: stations differ by about 30%
 
 
 class Scatter(NamedTuple):
@@ -152,13 +156,16 @@ class Gaussian(Likelihood):
             ``√(noise² + error²)``.
         trend: of the log of the noise, per unit of time: the noise is ``noise · exp(trend · (t − since))``.
         since: the time at which the noise is ``noise``.
+        by: ``"station"`` for a noise of each station, a place that data come from: station ``i`` has the variance
+            ``noise² / λ_i`` with ``λ_i ~ Gamma(a, a)``. Names may stand in the context, under ``"station"``.
+        concentration: with by, ``a``: the larger, the more alike are stations; inferred by default.
 
     Example:
         ``likelihoods.Gaussian(noise=prior, errors="se")``
     """
 
     in_units_of_data = True
-    only_with: ClassVar[Mapping[str, str]] = {"combine": "errors", "since": "trend"}
+    only_with: ClassVar[Mapping[str, str]] = {"combine": "errors", "since": "trend", "concentration": "by"}
 
     def __init__(
         self,
@@ -167,6 +174,8 @@ class Gaussian(Likelihood):
         combine: Literal["times", "squares"] = "times",
         trend: Parameter | None = None,
         since: float = 0.0,
+        by: str | None = None,
+        concentration: Parameter | None = None,
     ):
         if combine not in ("times", "squares"):
             raise ModelError(f"Gaussian: combine = {combine!r}: expected 'times' or 'squares'")
@@ -176,6 +185,7 @@ class Gaussian(Likelihood):
             raise ModelError(f"Gaussian: since = {since} is not one finite number")
         slots = noise.slots("noise") if isinstance(noise, Modulated) else {"noise": noise}
         slots |= {} if trend is None else {"trend": trend}
+        slots |= _population(by, concentration, errors is not None and combine == "squares")
         scatter = Scatter(errors, combine, trend is not None, float(since))
         plain = errors is None and trend is None
         function = _gaussian if plain else Bound(_scattered, scatter=scatter)
@@ -188,6 +198,8 @@ class Gaussian(Likelihood):
                 "draw at them; give the noise that the numbers are rounded by, or a small one (1e-4 of the scale, say)"
             )
         positive_parameter(self.priors["noise"], "Gaussian: noise")
+        if by is not None:
+            positive_parameter(self.priors[CONCENTRATION], "Gaussian: concentration")
         if isinstance(self.priors.get("trend"), tuple):
             raise ModelError("Gaussian: trend takes one number or prior, not a list")
 
@@ -198,6 +210,8 @@ class Gaussian(Likelihood):
             weights = slots.pop(f"noise.{season.name}")
             assert isinstance(weights, tuple)
             slots["noise"] = Modulated(slots["noise"], season, weights)  # type: ignore[arg-type]
+        if self.by_station:
+            slots |= {"by": "station", "concentration": slots.pop(CONCENTRATION)}
         errors = {} if scatter.errors is None else {"errors": scatter.errors, "combine": scatter.combine}
         return slots | errors | ({"since": scatter.since} if scatter.trending else {})
 
@@ -212,6 +226,21 @@ class Gaussian(Likelihood):
         return getattr(self.function, "keywords", {}).get("season")
 
     @property
+    def by_station(self) -> bool:
+        """Whether each station has a noise of its own."""
+        return CONCENTRATION in self.priors
+
+    def distribution(self, level, context, parameters):  # noqa: D102
+        if not self.by_station:
+            return super().distribution(level, context, parameters)
+        return dist.Normal(level, self.noise(context, parameters))
+
+    def typical(self, n, context, parameters):  # noqa: D102
+        if not self.by_station:
+            return context, parameters
+        return {**(context or {}), STATION: np.zeros(n, int)}, parameters | {RATIOS: jnp.ones(1)}
+
+    @property
     def _dated(self) -> bool:
         """Whether the noise depends on the time of the snapshot."""
         return self.scatter.trending or self.season is not None
@@ -222,6 +251,8 @@ class Gaussian(Likelihood):
     def context_at(self, t: float, context: Context) -> Context:
         """The context without gaps, with the time where the noise has a trend or a season."""
         context = super().context_at(t, context)
+        if self.by_station and isinstance(context, Mapping):  # names are no numbers
+            context = {name: value for name, value in context.items() if name != "station"}
         if not self._dated:
             return context
         if context is not None and not isinstance(context, Mapping):
@@ -239,13 +270,15 @@ class Gaussian(Likelihood):
     @property
     def quadratic(self) -> bool:
         """Whether the noise multiplies all of the log likelihood's quadratic in the latent."""
-        return self.scatter.combine == "times" and not self._dated
+        return self.scatter.combine == "times" and not self._dated and not self.by_station
 
     def noise(self, context: Context, parameters: Parameters) -> Array:
         """The standard deviation of the noise."""
         noise, season = parameters["noise"], self.season
         if season is not None:
             noise = noise * season.amplitude(parameters[f"noise.{season.name}"], context[TIME])
+        if self.by_station:
+            noise = noise / jnp.sqrt(_ratios_of(context, parameters))
         sd = self.scatter.sd(context, noise, parameters.get("trend"))
         return sd * context[INFLATION] if isinstance(context, Mapping) and INFLATION in context else sd
 
@@ -296,3 +329,26 @@ class Gaussian(Likelihood):
         """The precision of each datum at unit noise, where noise multiplies the known errors."""
         known = 1.0 if self.scatter.errors is None else context[self.scatter.errors]
         return jnp.broadcast_to(1.0 / jnp.square(jnp.asarray(known, dtype=float)), y.shape)
+
+
+def _population(by: str | None, concentration: Parameter | None, squares: bool) -> dict[str, Parameter]:
+    """The parameter of the population of stations, where there is one."""
+    if by is None:
+        if concentration is not None:
+            raise ModelError("Gaussian: concentration has no effect without by='station'; leave it out")
+        return {}
+    if by != "station":
+        raise ModelError(f"Gaussian: by = {by!r}: expected 'station'")
+    if squares:
+        raise ModelError("Gaussian: by='station' does not take combine='squares': use combine='times', or errors alone")
+    return {CONCENTRATION: POPULATION if concentration is None else concentration}
+
+
+def _ratios_of(context: Context, parameters: Parameters) -> Array:
+    """The ratio of each datum's station."""
+    if RATIOS not in parameters or not isinstance(context, Mapping) or STATION not in context:
+        raise ModelError(
+            "Gaussian: only seqgp.OnlineSampler, and predictions from its states, know the noise of each station "
+            "(by='station'): use it, or leave by out"
+        )
+    return jnp.asarray(parameters[RATIOS])[jnp.asarray(context[STATION])]

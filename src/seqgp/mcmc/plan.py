@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from seqgp.base.errors import SamplerError
+from seqgp.base.errors import ModelError, SamplerError
 from seqgp.base.validation import positive, require_x64
 from seqgp.mcmc.updates import Updates
 from seqgp.model import Model
@@ -38,6 +38,8 @@ def budget_of(who: str, model: Model, draws: int, chains: int | None, warmup: in
     require_x64()
     if not isinstance(model, Model):
         raise SamplerError(f"{who}: expected a seqgp.Model, got {type(model).__name__}")
+    if model.likelihood.by_station:
+        raise ModelError(f"{who} does not take by='station': use seqgp.OnlineSampler, whose particles learn the noises")
     budget = Budget(
         draws=positive("draws", draws),
         chains=None if chains is None else positive("chains", chains),

@@ -148,7 +148,7 @@ def _resample_and_move(
     began, accepted, spent, moves = z, 0.0, 0, 0
     grid = move_grid(fit, z, target.on_grid)
     while moves < MIN_MOVES or (
-        moves < MAX_MOVES and spent < MAX_FILTER_STEPS and _correlation(began, z) > MAX_CORRELATION
+        moves < MAX_MOVES and spent < MAX_FILTER_STEPS and correlation(began, z) > MAX_CORRELATION
     ):
         proposed = z + 1.7 / np.sqrt(d) * rng.standard_normal(z.shape) @ fit.root.T
         proposed = proposed if grid is None else snap(proposed, grid)  # the walk stays symmetric
@@ -168,7 +168,7 @@ def _resample_and_move(
     return Particles(z, prior, evidence, increment, equal, variance), filters, accepted / moves, spent
 
 
-def _correlation(began: Float[np.ndarray, "S d"], now: Float[np.ndarray, "S d"]) -> float:
+def correlation(began: Float[np.ndarray, "S d"], now: Float[np.ndarray, "S d"]) -> float:
     """Of the parameter that remembers most."""
     a, b = began - began.mean(axis=0), now - now.mean(axis=0)
     return float(np.max((a * b).sum(axis=0) / np.sqrt((a**2).sum(axis=0) * (b**2).sum(axis=0) + 1e-300)))

@@ -92,7 +92,7 @@ def _distribution_without_values(model: Model, x: np.ndarray, context: Any) -> A
 
     def probe(level):
         parameters = model.parameters(jnp.asarray(model.prior_of_z()[0]))
-        found.append(model.likelihood.distribution(level, context, parameters))
+        found.append(model.likelihood.distribution(level, *model.likelihood.typical(len(x), context, parameters)))
         if isinstance(found[0], dist.Distribution):
             found[0].log_prob(jnp.ones(found[0].shape()))  # which a distribution of the user's may raise in as well
         return jnp.zeros(())

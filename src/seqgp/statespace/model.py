@@ -15,6 +15,7 @@ from seqgp.base.priors import FromDistribution, Prior
 from seqgp.base.snapshot import Context
 from seqgp.kernels.base import Parameters, Prepared, within
 from seqgp.kernels.states import ORDER, TimeState
+from seqgp.likelihoods.gaussian import RATIOS
 from seqgp.linalg.types import ArrayLike
 from seqgp.model import Model
 
@@ -73,8 +74,13 @@ class StateSpaceModel(eqx.Module):
         return mean[chosen], np.sqrt(np.diag(covariance)[chosen])
 
     def parameters(self, z: Float[Array, " d"]) -> Parameters:
-        """All parameters at one ``z`` of the particles; coefficients in the state are at their prior mean."""
-        return self.model.parameters(self.whole_z(z, jnp.zeros(len(self.in_state))))
+        """All parameters at one ``z`` of the particles; coefficients in the state are at their prior mean.
+
+        Where stations have noises of their own, the logarithms of their ratios follow the entries of ``z``.
+        """
+        d = len(self.in_particles)
+        found = self.model.parameters(self.whole_z(z[:d], jnp.zeros(len(self.in_state))))
+        return found if len(z) == d else found | {RATIOS: jnp.exp(z[d:])}
 
     def whole_z(self, z: Float[Array, " d"], coefficients: Float[Array, " q"]) -> Float[Array, " m"]:
         """The model's ``z`` from the particles' and from standardised coefficients."""

@@ -36,16 +36,16 @@ def draw_path(
         return state, state
 
     _, states = jax.lax.scan(forward, start, observations)
-    keys = jax.random.split(key, states.mean.shape[0])
-    last = _drawn(keys[-1], DenseState(states.mean[-1], states.covariance[-1]))
+    white_last, white = _white(key, *states.mean.shape)
+    last = _drawn(white_last, DenseState(states.mean[-1], states.covariance[-1]))
 
     def backward(later, inputs):
-        key, state, dt = inputs
-        earlier = _earlier(key, filter, matrices, DenseState(*state), dt, later)
+        white, state, dt = inputs
+        earlier = _earlier(white, filter, matrices, DenseState(*state), dt, later)
         return earlier, earlier
 
-    before = jax.tree.map(lambda leaf: leaf[:-1], (keys, tuple(states)))
-    _, path = jax.lax.scan(backward, last, (*before, observations.dt[1:]), reverse=True)
+    before = jax.tree.map(lambda leaf: leaf[:-1], tuple(states))
+    _, path = jax.lax.scan(backward, last, (white, before, observations.dt[1:]), reverse=True)
     return jnp.concatenate([path, last[None]])
 
 
@@ -111,17 +111,24 @@ def _stationary_path(ssm: StateSpaceModel, parameters, roots, times, white) -> F
     return jnp.concatenate([start[None], later])
 
 
-def _earlier(key, filter: DenseFilter, matrices, state: DenseState, dt, later):
+def _white(key, times: int, size: int) -> tuple[Float[Array, " n"], Float[Array, "T-1 2 n"]]:
+    """Standard normal numbers of the last state, and of each earlier one: before the scan, so that paths vectorise."""
+    keys = jax.random.split(key, times)
+    normal = jax.vmap(lambda key: jax.random.normal(key, (size,)))
+    return jax.random.normal(keys[-1], (size,)), jax.vmap(lambda key: normal(jax.random.split(key)))(keys[:-1])
+
+
+def _earlier(white, filter: DenseFilter, matrices, state: DenseState, dt, later):
     """The state at one time given the data up to it and the state a time ``dt`` later."""
-    key_now, key_noise = jax.random.split(key)
-    now = _drawn(key_now, state)
+    white_now, white_noise = white
+    now = _drawn(white_now, state)
     moved = filter.predict(matrices, DenseState(now, jnp.zeros_like(state.covariance)), dt)
-    ahead = _drawn(key_noise, moved)
+    ahead = _drawn(white_noise, moved)
     predicted = filter.predict(matrices, state, dt)
     cross = filter.moved_rows(matrices, state.covariance, dt)  # of the later state with the earlier one
     root = covariance_root(predicted.covariance)
     return now + cross.T @ solve_lower(root, solve_lower(root, later - ahead), transpose=True)
 
 
-def _drawn(key, state: DenseState):
-    return state.mean + covariance_root(state.covariance) @ jax.random.normal(key, state.mean.shape, state.mean.dtype)
+def _drawn(white: Float[Array, " n"], state: DenseState):
+    return state.mean + covariance_root(state.covariance) @ white

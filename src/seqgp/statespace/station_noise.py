@@ -29,8 +29,8 @@ from seqgp.linalg.types import Array, ArrayLike
 class Residuals(NamedTuple):
     """What the data say about the noise of each station, given the latent: sufficient for ``λ``."""
 
-    num_data: Float[Array, " M"]
-    squares: Float[Array, " M"]
+    num_data: Float[ArrayLike, " M"]
+    squares: Float[ArrayLike, " M"]
 
 
 def residual_statistics(

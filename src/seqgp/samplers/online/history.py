@@ -21,6 +21,7 @@ from seqgp.fields.grid import Grid
 from seqgp.fields.knots import KnotGrid, Knots
 from seqgp.kernels.delayed import delay_spread
 from seqgp.likelihoods.base import fill_missing
+from seqgp.likelihoods.gaussian import STATION
 from seqgp.model import Model
 from seqgp.runtime.engine import cached_by_shape
 from seqgp.samplers.online.memory import QuadraticFit
@@ -213,7 +214,7 @@ def _each_once(x: np.ndarray) -> np.ndarray:
 def _suits_knots(model: Model, x: np.ndarray) -> bool:
     """Whether the latent can be interpolated from a few knots: all its terms are smooth, and columns of ``x`` few."""
     return (
-        not model.kernel.delayed
+        not (model.kernel.delayed or model.likelihood.by_station)
         and x.shape[1] <= KNOTS_UP_TO
         and all(term.space.smooth for _, term in model.kernel.terms())
     )
@@ -362,7 +363,7 @@ def observation_of(
     filled, missing = (part.reshape(-1) for part in fill_missing(snapshot.y))
     columns = ssm.columns(snapshot.t, snapshot.x, snapshot.context)
     none, operator = np.zeros(()), operator_of(layout, snapshot.x)
-    context = ssm.model.likelihood.context_at(snapshot.t, snapshot.context)
+    context = context_on(ssm, layout, snapshot)
     observation = Observation(
         np.asarray(dt, float), operator, filled, ~missing, ssm.design(columns), columns, none, none, context,
         t=np.asarray(snapshot.t, float),
@@ -371,6 +372,15 @@ def observation_of(
         return observation._replace(line=surrogate.line)
     many = layout.knots is not None and _one_noise_level(ssm, snapshot)
     return reduced(observation) if many else observation
+
+
+def context_on(ssm: StateSpaceModel, layout: SiteLayout, snapshot: Snapshot) -> Any:
+    """What the likelihood is told of the data: their context, and which station each is of."""
+    likelihood = ssm.model.likelihood
+    context = likelihood.context_at(snapshot.t, snapshot.context)
+    if not likelihood.by_station:
+        return context
+    return {**(context or {}), STATION: operator_of(layout, snapshot.x).index}
 
 
 def operator_of(layout: SiteLayout, x: np.ndarray) -> SiteOperator:
@@ -387,7 +397,7 @@ def all_known(layout: SiteLayout, x: np.ndarray) -> bool:
 
 def _one_noise_level(ssm: StateSpaceModel, snapshot: Snapshot) -> bool:
     likelihood = ssm.model.likelihood
-    if not likelihood.conjugate:
+    if not likelihood.conjugate or likelihood.by_station:
         return False
     context = likelihood.context_at(snapshot.t, snapshot.context)
     return cached_by_shape(_noise_shape, ssm, context) == ()

@@ -52,7 +52,7 @@ def online_info(
         settings={"sampler": "online", "latent": layout.name, "why": layout.why, "filter": step.history.filter.name},
         warnings=(
             *_kernel_warnings(state, step.ssm),
-            *_warnings(state, ess, extras, snapshot.y),
+            *_warnings(state, ess, extras, snapshot.y, len(step.ssm.in_particles)),
             *few_knots,
             *rank_warnings(step.history),
             *_noise_warnings(exact),
@@ -112,14 +112,16 @@ def _kernel_warnings(state: OnlineState, ssm: StateSpaceModel) -> list[str]:
     return found
 
 
-def _warnings(state: OnlineState, ess: float, extras: dict[str, float], y: np.ndarray) -> tuple[str, ...]:
+def _warnings(
+    state: OnlineState, ess: float, extras: dict[str, float], y: np.ndarray, inferred: int
+) -> tuple[str, ...]:
     found, share = [], extras.get("surrogate_effective", 1.0)
     if np.isnan(y).all():
         found.append("all of y is missing: the draws are a forecast")
     if extras["lost"]:
         particles = len(state.particles.z)
         found.append(f"{extras['lost']} of {particles} particles were lost: the likelihood is NaN or -inf for them")
-    size, inferred = state.particles.z.shape
+    size = len(state.particles.z)
     if inferred and ess < max(MIN_ESS_FRACTION * size, inferred + 1):
         found.append(
             f"only {ess:.0f} of {size} particles are effective: the data lie far from what the priors expect "

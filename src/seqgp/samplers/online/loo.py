@@ -22,12 +22,13 @@ from jaxtyping import Bool, Float
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from seqgp.base.info import LeaveOneOut
+from seqgp.base.snapshot import Snapshot
 from seqgp.fields.sites import pad_rows
 from seqgp.likelihoods.gaussian import nominal_context
 from seqgp.runtime.engine import compiled, in_threads
 from seqgp.runtime.processes import gathered
 from seqgp.samplers.online.filters import Filters, particle_count
-from seqgp.samplers.online.history import Timeline, operator_of
+from seqgp.samplers.online.history import Timeline, context_on, operator_of
 from seqgp.samplers.online.programs import over_particles
 from seqgp.statespace.latent_moments import latent_moments
 from seqgp.statespace.leave_one_out import leave_one_out, without
@@ -51,7 +52,7 @@ def loo_of_step(
         return jax.tree.map(lambda leaf: pad_rows(np.asarray(leaf), n, size), tree)
 
     x, own = longer(snapshot.x), longer(snapshot.context)
-    context = longer(history.ssm.model.likelihood.context_at(snapshot.t, snapshot.context))
+    context = longer(context_on(history.ssm, history.layout, snapshot))
     columns = history.ssm.columns(snapshot.t, x, own)
     query = Query(x[:0], operator_of(history.layout, x), columns, np.zeros(()), np.asarray(snapshot.t, float))
     filled = longer(np.where(np.isnan(y), 0.0, y))
@@ -82,15 +83,16 @@ def loo_of_treated(
     snapshot, n = history.snapshots[-1], len(y)
     if np.isnan(y).all():
         return LeaveOneOut(*np.full((6, n), np.nan)), 0.0
-    size, likelihood = history.filter.padded_size(n), history.ssm.model.likelihood
-    seen = ~np.isnan(y)
+    size, seen = history.filter.padded_size(n), ~np.isnan(y)
     used = seen & np.isfinite(factors)
     filled = np.where(seen, y, 0.0)
-    context = likelihood.context_at(snapshot.t, nominal_context(snapshot.context))
+    nominal = Snapshot(snapshot.t, snapshot.x, snapshot.y, nominal_context(snapshot.context))
+    context = context_on(history.ssm, history.layout, nominal)
     parts = filled, np.where(used, factors, 1.0), used, removed & used, context, snapshot.context, snapshot.x
     *data, own, x = jax.tree.map(lambda leaf: pad_rows(np.asarray(leaf), n, size), parts)
     data[2], data[3] = (one & (np.arange(size) < n) for one in data[2:4])
-    query = Query(x[:0], operator_of(history.layout, x), history.ssm.columns(snapshot.t, x, own), np.zeros(()))
+    columns = history.ssm.columns(snapshot.t, x, own)
+    query = Query(x[:0], operator_of(history.layout, x), columns, np.zeros(()), np.asarray(snapshot.t, float))
     runs = [compiled(_leave_out_treated, history.filter, query, tuple(data), *group) for group in filters.groups]
     parts = [np.stack([np.asarray(each) for each in part], axis=1) for part in in_threads([run for run, _ in runs])]
     found = np.swapaxes(gathered(np.concatenate(parts), particle_count(filters)), 0, 1)[:, :, :n]

@@ -38,6 +38,7 @@ class ParticlePredictive(NamedTuple):
     particle: Int[np.ndarray, " draws"]
     z: Float[np.ndarray, "draws d"]
     context: Any
+    ratios: Float[np.ndarray, "draws n"] | None = None  # of precisions at the inputs, where stations have own noises
 
     def draws(self, key: Key[Array, ""], model: Model) -> Float[Array, "draws n"]:
         """One draw of ``f`` for each posterior draw, given the coefficients of the mean of that draw."""

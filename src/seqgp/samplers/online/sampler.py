@@ -33,6 +33,7 @@ from seqgp.samplers.online.predictive import draws_at_data
 from seqgp.samplers.online.revise import list_of_late, movement, revise_filters, revised_history
 from seqgp.samplers.online.sharing import entries_on_grid
 from seqgp.samplers.online.state import Live, OnlineState
+from seqgp.samplers.online.stations import check_by_station, station_noise_of
 from seqgp.samplers.online.step import OnlineStep, Past
 from seqgp.samplers.online.watch import FALSE_ALARMS, Watch, checked_rate, checked_robust
 from seqgp.samplers.online.watched import revised_info, watched_step
@@ -99,6 +100,7 @@ class OnlineSampler:
                 "OnlineSampler: the scale of seqgp.Delayed has no season: give scale a number or prior in place of "
                 "seqgp.means.Modulated, or take the delay away"
             )
+        check_by_station(model, history, forget, latent)
         self.model = model
         self.particles = positive("particles", particles, least=MIN_PARTICLES)
         self.draws = positive("draws", draws)
@@ -134,7 +136,8 @@ class OnlineSampler:
         """Raise where data are so exact that the filters' covariances cannot hold what is left to know."""
         parameters, sd = self._centre
         likelihood = self.model.likelihood
-        noise = float(np.min(likelihood.noise(likelihood.context_at(snapshot.t, snapshot.context), parameters)))
+        context = likelihood.context_at(snapshot.t, snapshot.context)
+        noise = float(np.min(likelihood.noise(*likelihood.typical(len(snapshot.x), context, parameters))))
         if noise < MIN_NOISE_RATIO * sd:
             raise ModelError(
                 f"OnlineSampler: a noise of {noise:.2g} is lost in the rounding of the filters' covariances where the "
@@ -229,6 +232,11 @@ class OnlineSampler:
             check_snapshot(self.model, snapshot)
             self.check_likelihood(snapshot)
         self._check_state(state, "revise")
+        if self.model.likelihood.by_station:
+            raise SamplerError(
+                "revise: the noises of stations (by='station') are learnt from the data as they came: run the revised "
+                "snapshots anew, or leave by out"
+            )
         revision = revised_history(state, late, self.history)
         check_together(key, *late, state.particles.z, particles=self.particles)
         rng, key_draws = _generators(key)
@@ -307,7 +315,8 @@ class OnlineSampler:
             step.spend(Spent(0, seconds))
         else:
             drawn = ratios.draws(step.rng, particle)
-        latent, parameters, z = self._named(particles.z[particle], drawn, step)
+        own = particles.z[particle]
+        latent, parameters, z = self._named(own[:, : len(self.ssm.in_particles)], drawn, step)
         _check_finite(latent, snapshot.t)
         log_evidence = particles.log_evidence() if self.forget == 1 else log_evidence
         state = OnlineState(
@@ -316,6 +325,7 @@ class OnlineSampler:
             self.fingerprint, history.snapshots, step.past.dropped,
             step.past.memory, history.surrogates, step.past.correction, revisions,
             Live(history, step.filters, step.pending.filters), step.pending.particles,
+            station_noise=station_noise_of(self.ssm, history, own) if self.model.likelihood.by_station else None,
         )  # fmt: skip
         loo, seconds = loo_of_step(history, step.filters, particles.weights())
         step.spend(Spent(0, seconds))

@@ -81,6 +81,8 @@ def smooth(
         found = dict(zip(asked, draws_of_the_past(key, sampler.ssm, snapshots, z, list(asked.values()))))
         return Smoothed(wanted, tuple(asked[t].x for t in wanted), tuple(found[t] for t in wanted))
     history = laid_out(sampler.ssm, sampler.latent, snapshots, surrogates, plan=state.plan)
+    if sampler.model.likelihood.by_station:  # with the ratios of stations
+        z = np.asarray(few.particles.z)[few.particle]
     asked = _asked(history.snapshots, moments, inputs, context)
     fresh = None if inputs is None or history.layout.knots is not None else new_rows(history.layout.x, inputs)
     paths = _paths(key, history, z, moments, fresh if fresh is not None and len(fresh) else None)

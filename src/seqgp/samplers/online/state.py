@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from seqgp.base.snapshot import Snapshot
+from seqgp.likelihoods.gaussian import STATION
 from seqgp.linalg.types import ArrayLike
 from seqgp.model import Model
 from seqgp.samplers.online.exact import Correction, exact_filters, shared_history
@@ -18,6 +19,7 @@ from seqgp.samplers.online.memory import Memory
 from seqgp.samplers.online.network import NetworkPlan
 from seqgp.samplers.online.pending import PendingParticles
 from seqgp.samplers.online.predictive import ParticlePredictive, predictive_of
+from seqgp.samplers.online.stations import StationNoise, log_ratios_at, with_ratios
 from seqgp.samplers.online.surrogate import SnapshotSurrogate
 from seqgp.samplers.online.watch import Treatment, Watch
 from seqgp.samplers.particles import Particles
@@ -50,6 +52,7 @@ class OnlineState(NamedTuple):
     live: Any = None  # history and filters of filters, where they are in memory
     pending: PendingParticles | None = None  # new particles that have not caught up with the data
     watch: Watch | None = None  # of the stations, where data are Gaussian
+    station_noise: StationNoise | None = None  # of each draw, where stations have noises of their own
 
     @property
     def draws(self) -> int:
@@ -76,6 +79,7 @@ class OnlineState(NamedTuple):
             parameters={name: np.asarray(values)[index] for name, values in self.parameters.items()},
             z=np.asarray(self.z)[index],
             particle=self.particle[index],
+            station_noise=None if self.station_noise is None else self.station_noise.thinned(index),
         )
 
     def predictive(
@@ -83,7 +87,16 @@ class OnlineState(NamedTuple):
     ) -> ParticlePredictive:
         """``f`` at new inputs, now or later, from the filter of each draw's particle."""
         live = self.revived(model)
-        return predictive_of(live.history, live.filters, self.particle, np.asarray(self.z), x, t, context)
+        particle, z = self.particle, np.asarray(self.z)
+        found = predictive_of(live.history, live.filters, particle, z, x, t, context)
+        if not model.likelihood.by_station:
+            return found
+        logs = log_ratios_at(live.history.ssm, live.history.layout, np.asarray(self.particles.z), x)
+        return found._replace(
+            filters=with_ratios(found.filters, logs),
+            context={**(context or {}), STATION: np.arange(len(x))},
+            ratios=np.exp(logs)[particle],
+        )
 
     def ready(self, model: Model) -> OnlineState:
         """With its filters in memory: of a state from disk, each prediction would run them over the data anew."""

@@ -30,6 +30,8 @@ from seqgp.samplers.online.pending import Pending, advance_pending, may_spread
 from seqgp.samplers.online.rank import with_accurate_rank
 from seqgp.samplers.online.sharing import entries_on_grid
 from seqgp.samplers.online.state import Live
+from seqgp.samplers.online.station_moves import rejuvenate_stations
+from seqgp.samplers.online.stations import stations_after, with_ratios, with_station_room
 from seqgp.samplers.online.update import Ratios, central, ratios_of, update_filters
 from seqgp.samplers.particles import Particles
 from seqgp.statespace.model import StateSpaceModel
@@ -100,6 +102,8 @@ class OnlineStep:
 
     def update(self, live: Live | None, snapshot: Snapshot) -> None:
         """The filters of all particles given the snapshot, and its log densities among the weights."""
+        if self.ssm.model.likelihood.by_station:
+            live = self._make_room(live, snapshot)
         before = self.particles
 
         def weights(increment: np.ndarray | None) -> np.ndarray:
@@ -118,6 +122,15 @@ class OnlineStep:
         check_faults(self.history, before, self.particles.log_increment)
         self.check_alive(f"at t = {snapshot.t}")
 
+    def _make_room(self, live: Live | None, snapshot: Snapshot) -> Live | None:
+        """Ratios of precisions for stations that join, drawn from each particle's population."""
+        d, z = len(self.ssm.in_particles), self.particles.z
+        wider = with_station_room(self.ssm, self.rng, z, stations_after(live, snapshot.x))
+        if wider is z:
+            return live
+        self.particles = self.particles._replace(z=wider)
+        return None if live is None else live._replace(filters=with_ratios(live.filters, wider[:, d:]))
+
     def check_alive(self, when: str) -> None:
         """Raise where no particle has a weight."""
         if not np.isfinite(self.particles.log_weights()).any():
@@ -128,6 +141,9 @@ class OnlineStep:
 
     def rejuvenate(self, forced: bool = False) -> None:
         """New particles, where too few of the old ones are effective."""
+        if self.ssm.model.likelihood.by_station:
+            rejuvenate_stations(self, forced)
+            return
         prior = self.ssm.particle_prior()
         if self.draws is None:
             on_grid = entries_on_grid(self.history.filter)
@@ -145,7 +161,8 @@ class OnlineStep:
 
     def rejuvenate_over_steps(self) -> None:
         """New particles as :meth:`rejuvenate` draws them; on a long history their filters catch up over many steps."""
-        spread = self.ssm.model.likelihood.pointwise and not self.paths and not self.history.rebuilt
+        likelihood = self.ssm.model.likelihood
+        spread = likelihood.pointwise and not likelihood.by_station and not self.paths and not self.history.rebuilt
         if not (spread and may_spread(self.particles, len(self.history.snapshots))):
             self.pending = Pending()
             self.rejuvenate(forced=self.history.rebuilt)
