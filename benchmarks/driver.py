@@ -26,6 +26,7 @@ MODULES = (
     "refit",
     "online",
     "networks",
+    "exact",
     "full",
     "informed",
     "regression",

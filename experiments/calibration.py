@@ -56,6 +56,8 @@ def model(
         "gaussian": seqgp.likelihoods.Gaussian(noise),
         "bernoulli": seqgp.likelihoods.Likelihood(lambda f, context: dist.Bernoulli(logits=2 * f), pointwise=True),
         "poisson": seqgp.likelihoods.Likelihood(lambda f, context: dist.Poisson(2 * jnp.exp(f)), pointwise=True),
+        "student": seqgp.likelihoods.StudentT(noise, df=4.0),
+        "censored": seqgp.likelihoods.Censored(noise, limit=0.0),
     }
     data = known[likelihood]
     if mutant:
@@ -76,8 +78,8 @@ class Case(NamedTuple):
     piece: Piece | None = None  # one of many, so that it is run a fifth as long
 
 
-def online(of: seqgp.Model) -> Callable[[], Any]:
-    return lambda: seqgp.OnlineSampler(of, particles=128, draws=99, order=6)
+def online(of: seqgp.Model, paths: int | str = 0) -> Callable[[], Any]:
+    return lambda: seqgp.OnlineSampler(of, particles=128, draws=99, order=6, paths=paths)
 
 
 def at_once(of: seqgp.Model) -> Callable[[], Any]:
@@ -103,7 +105,14 @@ def sampler_cases() -> dict[str, Case]:
     for data, streamed in (("gaussian", of), ("poisson", counts), ("bernoulli", model("bernoulli"))):
         exact = data == "gaussian"
         found[f"online, {data}, 10 snapshots"] = Case(streamed, online(streamed), 10, claims=exact)
+    for data in ("poisson", "bernoulli", "student", "censored"):
+        of_data = model(data)
+        for steps in (10, 50):
+            found[f"online, {data}, {steps} snapshots, paths"] = Case(of_data, online(of_data, "auto"), steps)
     narrow = model(spread=1.5 / 2**0.5)
+    narrow_counts = model("poisson", spread=1.5 / 2**0.5)
+    twice = Case(counts, online(narrow_counts, "auto"), 10, mutant=True)
+    found["mutant: online, poisson, paths, prior counted twice"] = twice
     found["mutant: online, prior counted twice"] = Case(of, online(narrow), 10, mutant=True)
     found["mutant: online, variance as sd"] = Case(of, online(model(mutant=True)), 10, mutant=True)
     found["collapsed, gaussian, 2 snapshots"] = Case(of, lambda: CollapsedSampler(of, thin=5, **FULL), 2)

@@ -1,9 +1,10 @@
 """The online sampler over 200 snapshots of data that are not Gaussian, against the exact posterior.
 
-python -m experiments.long_likelihoods [--seeds 3] [--only NAME …] [--quick]
+python -m experiments.long_likelihoods [--seeds 3] [--only NAME …] [--paths auto] [--stations 1] [--steps 200] [--quick]
 
-One station, so that a particle filter (which shares no code with the sampler) has the evidence of any value of the
-parameters, and a few hundred values drawn around the sampler's, weighted by it, the exact posterior.
+A bootstrap particle filter, which shares no code with the sampler, estimates the evidence of a value of the parameters
+without bias. A few hundred values drawn around the sampler's, weighted by it, are the exact posterior; two halves of
+them tell how well it is known.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 
 import seqgp
+from seqgp.base.info import OnlineInfo
 
 STEPS, APART = 200, 0.1
 VALUES, PARTICLES = 512, 2048  # of the parameters, and of the particle filter of each
+EXTENT = 3.0  # of the line on which several stations are
 WIDER = 1.5  # than the sampler's posterior is the distribution that the values are drawn from
 FREEDOM = 5.0
 
@@ -44,7 +47,16 @@ def between(low: float, high: float) -> Any:
     return seqgp.ScaledSigmoid(low, high)
 
 
+def black_box(f, context):
+    """Counts whose rate NumPy computes: no derivatives."""
+    rate = jax.pure_callback(lambda f: np.exp(f), jax.ShapeDtypeStruct(f.shape, f.dtype), f, vmap_method="expand_dims")
+    return dist.Poisson(rate)
+
+
 STREAMS = {
+    "Black box": Stream(
+        seqgp.likelihoods.Likelihood(black_box, pointwise=True), lambda f, own: dist.Poisson(jnp.exp(f)), level=0.0
+    ),
     "Poisson, one in four": Stream(seqgp.likelihoods.Poisson(), lambda f, own: dist.Poisson(jnp.exp(f)), level=-1.5),
     "Bernoulli": Stream(seqgp.likelihoods.Bernoulli(), lambda f, own: dist.Bernoulli(logits=f)),
     "NegativeBinomial": Stream(
@@ -70,12 +82,21 @@ def model(stream: Stream) -> seqgp.Model:
     return seqgp.Model(kernel, stream.likelihood, mean=between(-3, 3))
 
 
-def drawn(stream: Stream, seed: int) -> np.ndarray:
-    """Data with a lengthscale and a scale of one."""
+def places(stations: int) -> np.ndarray:
+    return np.linspace(0.0, EXTENT, stations)[:, None] if stations > 1 else np.zeros((1, 1))
+
+
+def space_root(stations: int) -> np.ndarray:
+    x = places(stations)
+    return np.linalg.cholesky(np.exp(-np.abs(x - x.T)))
+
+
+def drawn(stream: Stream, seed: int, steps: int = STEPS, stations: int = 1) -> np.ndarray:
+    """Data ``(steps, stations)`` with a lengthscale and a scale of one."""
     rng = np.random.default_rng(seed)
-    r = 3**0.5 * APART * np.abs(np.subtract.outer(np.arange(STEPS), np.arange(STEPS)))
-    root = np.linalg.cholesky((1 + r) * np.exp(-r) + 1e-10 * np.eye(STEPS))
-    f = jnp.asarray(stream.level + root @ rng.standard_normal(STEPS))
+    r = 3**0.5 * APART * np.abs(np.subtract.outer(np.arange(steps), np.arange(steps)))
+    root = np.linalg.cholesky((1 + r) * np.exp(-r) + 1e-10 * np.eye(steps))
+    f = jnp.asarray(stream.level + root @ rng.standard_normal((steps, stations)) @ space_root(stations).T)
     y = np.asarray(stream.given(f, stream.own).sample(jax.random.key(seed)), dtype=float)
     return np.maximum(y, 0.0) if isinstance(stream.likelihood, seqgp.likelihoods.Censored) else y
 
@@ -88,35 +109,48 @@ def log_density(stream: Stream, y, f, own):
     return given.log_prob(y)
 
 
-@functools.partial(jax.jit, static_argnames="name")
-def log_evidence(name: str, y, key, lengthscale, scale, level, own):
-    """``log p(y | parameters)`` by a bootstrap particle filter with systematic resampling."""
-    rate = 3**0.5 / lengthscale
-    u = rate * APART
-    # The latent, and its derivative over the rate.
+@functools.partial(jax.jit, static_argnames=("name", "particles"))
+def log_evidence(name: str, y, key, lengthscale, scale, level, own, particles: int = PARTICLES):
+    """``log p(y | parameters)`` of data ``(T, N)`` by a bootstrap particle filter with systematic resampling."""
+    u = 3**0.5 / lengthscale * APART
+    # The latent, and its derivative over the rate, at each station.
     transition = jnp.exp(-u) * jnp.array([[1 + u, u], [-u, 1 - u]])
     root = jnp.linalg.cholesky(jnp.eye(2) - transition @ transition.T + 1e-14 * jnp.eye(2))
+    space = jnp.asarray(space_root(y.shape[1]))
     key_start, key_steps = jax.random.split(key)
-    state = jax.random.normal(key_start, (PARTICLES, 2))
+
+    def noise(key):
+        return jnp.einsum("pan,mn->pam", jax.random.normal(key, (particles, 2, y.shape[1])), space)
 
     def step(state, inputs):
-        datum, key = inputs
+        data, key = inputs
         key_resample, key_move = jax.random.split(key)
-        logs = log_density(STREAMS[name], datum, level + scale * state[:, 0], own)
-        increment = jax.scipy.special.logsumexp(logs) - jnp.log(PARTICLES)
+        logs = jnp.sum(log_density(STREAMS[name], data, level + scale * state[:, 0], own), axis=1)
+        increment = jax.scipy.special.logsumexp(logs) - jnp.log(particles)
         share = jnp.cumsum(jax.nn.softmax(logs))
-        places = (jnp.arange(PARTICLES) + jax.random.uniform(key_resample)) / PARTICLES
-        chosen = state[jnp.minimum(jnp.searchsorted(share, places), PARTICLES - 1)]
-        return chosen @ transition.T + jax.random.normal(key_move, (PARTICLES, 2)) @ root.T, increment
+        places = (jnp.arange(particles) + jax.random.uniform(key_resample)) / particles
+        chosen = state[jnp.minimum(jnp.searchsorted(share, places), particles - 1)]
+        moved = jnp.einsum("ab,pbn->pan", transition, chosen) + jnp.einsum("ab,pbn->pan", root, noise(key_move))
+        return moved, increment
 
-    return jnp.sum(jax.lax.scan(step, state, (y, jax.random.split(key_steps, STEPS)))[1])
+    return jnp.sum(jax.lax.scan(step, noise(key_start), (y, jax.random.split(key_steps, len(y))))[1])
 
 
-def exact(name: str, of: seqgp.Model, y: np.ndarray, z: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray, float]:
-    """Mean and sd of each entry of ``z`` by importance sampling around draws, and the effective number of values."""
-    rng = np.random.default_rng(seed)
+class Exact(NamedTuple):
+    """The exact posterior of ``z`` by importance sampling."""
+
+    mean: np.ndarray
+    sd: np.ndarray
+    effective: float  # number of values
+    apart: float  # the largest difference of the means of two halves of the values, in sds
+    log_evidence: float
+
+
+def exact(name: str, of: seqgp.Model, y: np.ndarray, z: np.ndarray, seed: int, sizes: tuple[int, int]) -> Exact:
+    """From values around draws ``z``; ``sizes``: how many, and the particles of the filter of each."""
+    rng, count = np.random.default_rng(seed), sizes[0]
     centre, root = z.mean(0), np.linalg.cholesky(WIDER * np.cov(z.T))
-    white = rng.standard_normal((VALUES, z.shape[1])) / np.sqrt(rng.chisquare(FREEDOM, (VALUES, 1)) / FREEDOM)
+    white = rng.standard_normal((count, z.shape[1])) / np.sqrt(rng.chisquare(FREEDOM, (count, 1)) / FREEDOM)
     values = centre + white @ root.T
     natural = of.natural(jnp.asarray(values))
     own = [name for name in of.inferred if name not in ("time.lengthscale", "scale", "mean")]
@@ -124,45 +158,62 @@ def exact(name: str, of: seqgp.Model, y: np.ndarray, z: np.ndarray, seed: int) -
 
     def one(i: int) -> float:
         at = (np.nan if column is None else column[i] for column in columns)
-        return float(log_evidence(name, y, jax.random.key(seed * VALUES + i), *at))
+        return float(log_evidence(name, y, jax.random.key(seed * count + i), *at, particles=sizes[1]))
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        evidence = list(threads.map(one, range(VALUES)))
+        evidence = list(threads.map(one, range(count)))
     mean, spread = of.prior_of_z()
+    d = z.shape[1]
     logs = np.asarray(evidence) - 0.5 * ((values - mean) ** 2 / np.diag(spread)).sum(1)
-    logs += 0.5 * (FREEDOM + z.shape[1]) * np.log1p((white**2).sum(1) / FREEDOM)
+    logs -= 0.5 * d * np.log(2 * np.pi) + 0.5 * np.log(np.diag(spread)).sum()
+    logs += 0.5 * (FREEDOM + d) * np.log1p((white**2).sum(1) / FREEDOM) + np.log(np.diag(root)).sum()
+    logs -= gammaln((FREEDOM + d) / 2) - gammaln(FREEDOM / 2) - 0.5 * d * np.log(FREEDOM * np.pi)
     weights = np.exp(logs - logsumexp(logs))
     found = weights @ values
-    return found, np.sqrt(weights @ (values - found) ** 2), float(1 / np.sum(weights**2))
+    sd = np.sqrt(weights @ (values - found) ** 2)
+    halves = [weights[part] @ values[part] / weights[part].sum() for part in (slice(0, None, 2), slice(1, None, 2))]
+    apart = float(np.abs((halves[0] - halves[1]) / sd).max())
+    return Exact(found, sd, float(1 / np.sum(weights**2)), apart, float(logsumexp(logs) - np.log(count)))
 
 
-def compare(name: str, seed: int) -> list[dict[str, Any]]:
+def compare(name: str, seed: int, args: argparse.Namespace) -> list[dict[str, Any]]:
     stream = STREAMS[name]
-    of, y, start = model(stream), drawn(stream, seed), time.perf_counter()
-    snapshots = [seqgp.Snapshot(APART * i, np.zeros((1, 1)), y[i : i + 1]) for i in range(len(y))]
-    run = seqgp.run(seqgp.OnlineSampler(of, draws=2000), snapshots, key=jax.random.key(seed), progress=False)
-    seconds = time.perf_counter() - start
+    of, y, start = model(stream), drawn(stream, seed, args.steps, args.stations), time.perf_counter()
+    x = places(args.stations)
+    snapshots = [seqgp.Snapshot(APART * i, x, row) for i, row in enumerate(y)]
+    sampler = seqgp.OnlineSampler(of, particles=args.particles, draws=2000, paths=args.paths)
+    run = seqgp.run(sampler, snapshots, key=jax.random.key(seed), progress=False, forecast=False)
+    seconds, info = time.perf_counter() - start, run.infos[-1]
+    assert isinstance(info, OnlineInfo)
+    assert info.exact is not None
     z = np.asarray(run.state.z)
-    mean, sd, effective = exact(name, of, y, z, seed)
+    truth = exact(name, of, y, z, seed, (args.values, args.filter))
+    off = info.log_evidence - truth.log_evidence
     rows = [
-        {"stream": name, "seed": seed, "parameter": parameter, "bias": bias, "ratio": ratio, "effective": effective}
-        for parameter, bias, ratio in zip(of.names, (z.mean(0) - mean) / sd, z.std(0) / sd)
+        {"stream": name, "seed": seed, "parameter": parameter, "bias": bias, "ratio": ratio, "off": off}
+        for parameter, bias, ratio in zip(of.names, (z.mean(0) - truth.mean) / truth.sd, z.std(0) / truth.sd)
     ]
     print(
         f"{name}, seed {seed}: "
         + ", ".join(f"{row['parameter']} {row['bias']:+.2f} sd (x {row['ratio']:.2f})" for row in rows)
-        + f"; {effective:.0f} of {VALUES} values count; {seconds:.0f} s",
+        + f"; log evidence {off:+.2f} (se {info.log_evidence_se:.2f}); {truth.effective:.0f} of {args.values} values "
+        f"count, halves {truth.apart:.2f} sd apart; {info.exact.why}; {seconds:.0f} s",
         flush=True,
     )
     return rows
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    lines = ["| data | largest bias of a parameter, sds | median | sd ratios |", "|---|---|---|---|"]
+    lines = [
+        "| data | largest bias of a parameter, sds | median | sd ratios | log evidence |",
+        "|---|---|---|---|---|",
+    ]
     for name in dict.fromkeys(row["stream"] for row in rows):
-        bias = np.abs([row["bias"] for row in rows if row["stream"] == name])
-        ratio = [row["ratio"] for row in rows if row["stream"] == name]
-        lines.append(f"| {name} | {max(bias):.2f} | {np.median(bias):.2f} | {min(ratio):.2f}–{max(ratio):.2f} |")
+        its = [row for row in rows if row["stream"] == name]
+        bias, ratio = np.abs([row["bias"] for row in its]), [row["ratio"] for row in its]
+        off = max((row["off"] for row in its), key=abs)
+        bounds = f"{max(bias):.2f} | {np.median(bias):.2f} | {min(ratio):.2f}–{max(ratio):.2f}"
+        lines.append(f"| {name} | {bounds} | {off:+.2f} |")
     return "\n".join(lines)
 
 
@@ -170,12 +221,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", nargs="+", help="parts of the names of streams")
+    parser.add_argument("--paths", default=0, type=lambda text: text if text == "auto" else int(text))
+    parser.add_argument("--stations", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--particles", type=int, default=256, help="of the sampler")
+    parser.add_argument("--values", type=int, default=VALUES, help="of the parameters, for the exact posterior")
+    parser.add_argument("--filter", type=int, default=PARTICLES, help="particles of the filter of each value")
     parser.add_argument("--quick", action="store_true", help="one seed of the first stream")
     args = parser.parse_args()
     seqgp.enable_x64()
     names = [name for name in STREAMS if args.only is None or any(part in name for part in args.only)]
     seeds = range(1 if args.quick else args.seeds)
-    rows = [row for name in (names[:1] if args.quick else names) for seed in seeds for row in compare(name, seed)]
+    rows = [row for name in (names[:1] if args.quick else names) for seed in seeds for row in compare(name, seed, args)]
     path = Path("out/long_likelihoods/table.md")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(table(rows) + "\n")

@@ -17,9 +17,21 @@ def test_without_a_latent_the_evidence_is_that_of_independent_data():
 def test_far_from_the_limit_the_evidence_is_that_of_gaussian_data():
     name = "Censored, half of them"
     rng = np.random.default_rng(0)
-    y = 5 + 0.3 * rng.standard_normal(long.STEPS)
+    y = 5 + 0.3 * rng.standard_normal((long.STEPS, 1))
     found = [float(long.log_evidence(name, y, jax.random.key(i), 1.0, 0.3, 5.0, 0.3)) for i in range(4)]
     r = 3**0.5 * long.APART * np.abs(np.subtract.outer(np.arange(long.STEPS), np.arange(long.STEPS)))
     covariance = 0.09 * ((1 + r) * np.exp(-r) + np.eye(long.STEPS))
-    truth = stats.multivariate_normal(np.full(long.STEPS, 5.0), covariance).logpdf(y)
+    truth = stats.multivariate_normal(np.full(long.STEPS, 5.0), covariance).logpdf(y[:, 0])
+    assert np.mean(found) == pytest.approx(truth, abs=0.3)
+
+
+def test_two_stations_have_the_evidence_of_gaussian_data():
+    name, steps = "Censored, half of them", 20
+    rng = np.random.default_rng(1)
+    y = 5 + 0.5 * rng.standard_normal((steps, 2))
+    found = [float(long.log_evidence(name, y, jax.random.key(i), 1.0, 0.3, 5.0, 0.5)) for i in range(4)]
+    r = 3**0.5 * long.APART * np.abs(np.subtract.outer(np.arange(steps), np.arange(steps)))
+    space = long.space_root(2) @ long.space_root(2).T
+    covariance = 0.09 * np.kron((1 + r) * np.exp(-r), space) + 0.25 * np.eye(2 * steps)
+    truth = stats.multivariate_normal(np.full(2 * steps, 5.0), covariance).logpdf(y.reshape(-1))
     assert np.mean(found) == pytest.approx(truth, abs=0.3)

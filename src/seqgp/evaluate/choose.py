@@ -11,7 +11,7 @@ from seqgp.samplers.base import Sampler
 from seqgp.samplers.online.sampler import OnlineSampler
 from seqgp.samplers.sequential.sampler import SequentialSampler
 
-MAX_PARAMETERS = 20  # parameters of particles: beyond, a few hundred points fill no space
+MAX_PARAMETERS = 50  # parameters of particles: beyond, a few hundred points fill no space
 
 
 class Choice(NamedTuple):
@@ -26,18 +26,25 @@ def best_sampler(model: Model, snapshot: Snapshot | None = None, **settings: Any
 
     Args:
         model: the model.
-        snapshot: the first one, which tells whether a likelihood that sees all of the latent can be differentiated;
+        snapshot: the first one, which tells whether a likelihood that sees all of the latent has a mean and a variance;
             without it such a likelihood gets the sequential sampler.
         **settings: of either sampler (``draws``, ``latent``).
     """
     try:
         sampler = OnlineSampler(model, **settings)
-        sampler.check_likelihood(snapshot)
+        smooth = sampler.check_likelihood(snapshot)
     except ModelError as error:
         return Choice(SequentialSampler(model, **settings), f"the sequential sampler, because {error}")
     count = len(sampler.ssm.in_particles)
     if count > MAX_PARAMETERS:
         why = f"{count} parameters are more than particles can fill ({MAX_PARAMETERS})"
         return Choice(SequentialSampler(model, **settings), f"the sequential sampler, because {why}")
-    data = "pointwise" if model.likelihood.pointwise else "of a likelihood that can be differentiated"
+    data = _data(model, smooth)
     return Choice(sampler, f"the online sampler: the model is a linear system in time, and its data are {data}")
+
+
+def _data(model: Model, smooth: bool) -> str:
+    """What kind of data the likelihood is of, in words."""
+    if model.likelihood.pointwise:
+        return "pointwise" if smooth else "pointwise, known by values of the likelihood alone"
+    return "of a likelihood that can be differentiated" if smooth else "of a black box, taken by sigma points"

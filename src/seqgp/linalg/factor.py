@@ -17,6 +17,7 @@ from seqgp.linalg.types import ArrayLike
 
 RELATIVE_ROUNDING = 1e-14  # of each variance, on the diagonal of a covariance that may be singular
 SINGULAR_SHARE = 1e-12  # of the largest eigenvalue, below which a direction is taken for rounding
+EQUAL_SHARE = 1e-10  # of the largest eigenvalue, to which two eigenvalues are taken for one
 
 
 def _lapack(matrix):
@@ -158,17 +159,35 @@ def solve_lower(
     return solution if v.ndim == 2 else solution[:, 0]
 
 
-@custom_vmap
+@jax.custom_jvp
 def eigenvectors(matrix: Float[ArrayLike, "n n"]) -> tuple[Float[Array, " n"], Float[Array, "n n"]]:
-    """Eigenvalues of a symmetric matrix in increasing order, and its eigenvectors as columns."""
+    """Eigenvalues of a symmetric matrix in increasing order, and its eigenvectors as columns.
+
+    Eigenvectors within a space of equal eigenvalues have no derivatives; there they count as 0.
+    """
+    return _eigenvectors(matrix)
+
+
+@eigenvectors.defjvp
+def _eigenvectors_jvp(primals, tangents):
+    values, vectors = eigenvectors(*primals)
+    rotated = vectors.T @ tangents[0] @ vectors
+    gap = values[None, :] - values[:, None]
+    apart = jnp.abs(gap) > EQUAL_SHARE * jnp.max(jnp.abs(values))
+    turned = jnp.where(apart, rotated / jnp.where(apart, gap, 1.0), 0.0)
+    return (values, vectors), (jnp.diagonal(rotated), vectors @ turned)
+
+
+@custom_vmap
+def _eigenvectors(matrix):
     return _eigh(matrix)
 
 
-@eigenvectors.def_vmap
+@_eigenvectors.def_vmap
 def _eigenvectors_lanes(size, batched, matrix):
     if not batched[0]:
         return _eigh(matrix), (False, False)
-    return jax.lax.map(eigenvectors, matrix), (True, True)
+    return jax.lax.map(_eigenvectors, matrix), (True, True)
 
 
 def _eigh(matrix):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from seqgp.samplers.gradient_moves import SHARE, accepted, leapfrog_count, leapfrogs, particle_root
 from seqgp.samplers.particles import Particles, systematic
 from seqgp.samplers.proposals import Mixture, StudentProposal, log_normal, move_grid, snapped, variance_in_cells
 from seqgp.statespace.shared_lengthscales import snap
@@ -26,6 +27,7 @@ MAX_MOVES = 60
 MAX_CORRELATION = 0.5  # the correlation with where particles began, down to which they are moved
 MAX_FILTER_STEPS = 600  # of a particle's filter, after which they are moved no longer
 MAX_TEMPERING_STAGES = 60
+GRADIENT_COST = 3  # of a gradient of the log evidence, in evaluations
 
 
 class Evaluated(NamedTuple):
@@ -45,12 +47,14 @@ class ParticleTarget(NamedTuple):
     either: Callable[[np.ndarray, Any, Any], Any]  # (take, new filters, old filters)
     prior: tuple[np.ndarray, np.ndarray]  # mean and sd of z
     on_grid: tuple[int, ...] = ()  # entries of z whose proposals lie on a grid, so that particles share them
+    # (z, power): the gradient of the log evidence, about; where there are many parameters
+    gradient: Callable[[Float[np.ndarray, "S d"], float], Float[np.ndarray, "S d"]] | None = None
 
 
 class Rejuvenation(NamedTuple):
     """What a rejuvenation was like."""
 
-    kind: str  # "importance", "moves", or "spread" over steps
+    kind: str  # "importance", "moves", "gradient moves", or "spread" over steps
     power: float  # of the last snapshot's likelihood that it was for
     rounds: int
     ess: float  # after it
@@ -94,7 +98,7 @@ def rejuvenate_at(
     best: tuple[Particles, Any] | None = None
     fits: list[StudentProposal] = []
     reference, spent, rounds = particles, 0, 0
-    while rounds < MAX_IMPORTANCE_ROUNDS:
+    while rounds < (MAX_IMPORTANCE_ROUNDS if target.gradient is None else 1):
         rounds += 1
         fits.append(_fit(reference, power, target))
         proposal = Mixture((fits[-1], fits[-2]), (0.8, 0.2)) if len(fits) > 1 else Mixture((fits[-1],), (1.0,))
@@ -118,9 +122,13 @@ def rejuvenate_at(
         return *best, Rejuvenation("importance", power, rounds, best[0].ess(power), 1.0, spent, seconds)
     if best is not None and best[0].ess(power) > particles.ess(power):
         particles, filters = best
-    particles, filters, acceptance, moved = _resample_and_move(rng, particles, filters, power, target)
+    if target.gradient is None:
+        kind, moves = "moves", _resample_and_move(rng, particles, filters, power, target)
+    else:
+        kind, moves = "gradient moves", _resample_and_follow(rng, particles, power, target)
+    particles, filters, acceptance, moved = moves
     seconds = time.perf_counter() - start
-    return particles, filters, Rejuvenation("moves", power, rounds, float(size), acceptance, spent + moved, seconds)
+    return particles, filters, Rejuvenation(kind, power, rounds, float(size), acceptance, spent + moved, seconds)
 
 
 def _fit(particles: Particles, power: float, target: ParticleTarget) -> StudentProposal:
@@ -166,6 +174,50 @@ def _resample_and_move(
         increment = np.where(take, found.log_increment, increment)
     equal = prior + evidence + power * increment - total  # such that every weight is the evidence at this power
     return Particles(z, prior, evidence, increment, equal, variance), filters, accepted / moves, spent
+
+
+def _resample_and_follow(
+    rng: np.random.Generator, particles: Particles, power: float, target: ParticleTarget
+) -> tuple[Particles, Any, float, int]:
+    """One particle in ``SHARE`` resampled, and moved by gradients; every point on the way is a new particle.
+
+    The filters of all of them are run once at the end, which for unbiased estimates of the evidence is a refresh.
+    """
+    size, mean, sd = len(particles.z), *target.prior
+    assert target.gradient is not None
+    root = particle_root(particles.z, particles.weights(power), 1e-10 * sd**2)
+    total = particles.log_evidence(power)
+    variance = particles.variance + max(size / particles.ess(power) - 1, 0.0) / size
+    index = rng.permutation(systematic(rng, particles.weights(power), -(-size // SHARE)))
+    gradient, steps = target.gradient, 0
+
+    def evaluate(z):
+        nonlocal steps
+        found = target.evaluate(z)
+        steps += found.filter_steps
+        return log_normal(z, mean, sd) + found.log_evidences + power * found.log_increment
+
+    def force(z):
+        return gradient(z, power) - (z - mean) / sd**2
+
+    z, now = (
+        particles.z[index],
+        (particles.log_prior + particles.log_evidences + power * particles.log_increment)[index],
+    )
+    count, kicks = leapfrog_count(rng, z, now, evaluate, force, root)
+    points, values, acceptance = [z], [now], []
+    for _ in range(SHARE - 1):
+        found = leapfrogs(rng, z, force, root, count)
+        proposed, kicks = evaluate(found.z), kicks + count + 1
+        probability = accepted(proposed - now - found.energy)
+        take = rng.random(len(z)) < probability
+        z, now = np.where(take[:, None], found.z, z), np.where(take, proposed, now)
+        points, values, acceptance = [*points, z], [*values, now], [*acceptance, probability.mean()]
+    z, equal = np.concatenate(points)[:size], np.concatenate(values)[:size] - total
+    whole = target.evaluate(z)
+    spent = whole.filter_steps + (steps + GRADIENT_COST * kicks * whole.filter_steps) // SHARE
+    new = Particles(z, log_normal(z, mean, sd), whole.log_evidences, whole.log_increment, equal, variance)
+    return new, whole.filters, float(np.mean(acceptance)), spent
 
 
 def correlation(began: Float[np.ndarray, "S d"], now: Float[np.ndarray, "S d"]) -> float:

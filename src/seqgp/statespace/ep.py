@@ -159,11 +159,14 @@ def ep_refine(
     seen = jnp.asarray(history.operator.seen)
     sites = GaussianSites(*(jnp.where(seen, part, 0.0) for part in sites))
     flanks = None if bell_shaped else likelihood_flanks(history, log_prob, sites)
-    state, residual = None, jnp.asarray(jnp.inf)
-    for _ in range(iterations):
+
+    def iterate(sites, _):
         state = ep_evaluate(history, log_prob, sites, flanks)
         sites, residual = ep_update(state, seen, DAMPING)
-    assert state is not None, "EP needs at least one iteration"
+        return sites, (state, residual)
+
+    sites, told = jax.lax.scan(iterate, sites, None, length=iterations)  # compiled once, however many iterations
+    state, residual = jax.tree.map(lambda leaf: leaf[-1], told)
     return sites, state, residual
 
 

@@ -4,7 +4,8 @@ Near the posterior the mean of the data is nearly linear in ``f`` ``u``: ``mean(
 So the data are data of ``A u`` with their own variance and that of the residual, and a filter takes them as such
 without calling the solver again. The slope is the mean of the Jacobian over the posterior, which for a Gaussian is the
 regression of the data's mean on ``f`` (Stein's lemma); slope and posterior are found by turns (García-Fernández et
-al. 2015).
+al. 2015). Where JAX cannot differentiate the mean, a black box, the slope is the regression on sigma points: the mean
+of the data at points a few standard deviations along each direction of the latent, and no derivatives.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from seqgp.statespace.newton import damped_newton
 ROUNDS = 3  # of slope and posterior by turns
 ROUNDING = 1e-10  # of the mean variance, on the diagonal of a covariance that is drawn from
 GAIN = 1e-3  # in log density, below which the search for the mode ends
+SIGMA, NEAR = 3**0.5, 0.05  # standard deviations from the centre to sigma points: in a posterior, and around a mode
 
 
 class Linearisation(NamedTuple):
@@ -40,6 +42,7 @@ class Linearisation(NamedTuple):
     intercept: Float[Array, " D"]  # b
     residual: Float[Array, " D"]  # variance that the line leaves over
     mean: Float[Array, " D"] | None  # at ``at``, where it depends on parameters of the likelihood; else None
+    root: Float[Array, "N N"] | None = None  # of the covariance of sigma points, where they follow parameters too
 
     def slope_and_shift(
         self, likelihood: Likelihood, context: Context, parameters: Parameters
@@ -48,7 +51,7 @@ class Linearisation(NamedTuple):
         if self.mean is None:
             return self.slope, self.intercept
         mean = _mean(likelihood, context, parameters)
-        slope = _jacobian(mean, *self.slope.shape)(self.at)
+        slope = (_jacobian(mean, *self.slope.shape) if self.root is None else _regression(mean, self.root))(self.at)
         bend = self.intercept + self.slope @ self.at - self.mean  # of the mean over draws, beside that at one point
         return slope, mean(self.at) - slope @ self.at + bend
 
@@ -80,23 +83,24 @@ class SolverData(NamedTuple):
     context: Context
 
 
-def check_linearisable(model: Model, snapshot: Snapshot) -> None:
-    """Raise, naming what and the remedy, unless the likelihood has a variance and a mean with derivatives."""
+def check_linearisable(model: Model, snapshot: Snapshot) -> bool:
+    """Whether JAX differentiates the mean of the data; raises, with a remedy, unless they have a variance."""
     remedy = "use seqgp.SequentialSampler"
     try:
-        joint = cached_by_shape(_joint_after_differentiating, model, snapshot.x, snapshot.context)
+        joint, smooth = cached_by_shape(_joint_and_differentiable, model, snapshot.x, snapshot.context)
     except (NotImplementedError, TypeError, ValueError, AssertionError) as error:
         why = str(error).strip().split("\n")[0]
         raise ModelError(
-            f"OnlineSampler: the likelihood sees all of the latent, and JAX cannot differentiate its mean or knows no "
-            f"variance of it ({type(error).__name__}: {why}); {remedy}"
+            "OnlineSampler: the likelihood sees all of the latent, and its distribution has no mean and variance that "
+            f"JAX can evaluate ({type(error).__name__}: {why}); {remedy}"
         ) from error
     if joint:
         raise ModelError(f"OnlineSampler: the likelihood's distribution is joint over the elements of y; {remedy}")
+    return smooth
 
 
-def _joint_after_differentiating(model: Model, x: np.ndarray, context: Context) -> bool:
-    """Whether the distribution does not fall into elements; raises unless its mean has derivatives of both kinds."""
+def _joint_and_differentiable(model: Model, x: np.ndarray, context: Context) -> tuple[bool, bool]:
+    """Whether the distribution does not fall into elements, and whether its mean has derivatives of both kinds."""
     parameters = model.parameters(jnp.asarray(model.prior_of_z()[0]))
     joint = False
 
@@ -107,10 +111,19 @@ def _joint_after_differentiating(model: Model, x: np.ndarray, context: Context) 
         return jnp.ravel(jnp.asarray(distribution.mean)), jnp.ravel(jnp.asarray(distribution.variance))
 
     f = jax.ShapeDtypeStruct((len(x),), float)
-    jax.eval_shape(lambda u: jax.jacfwd(lambda v: probe(v)[0])(u), f)
-    jax.eval_shape(lambda u: jax.vjp(lambda v: probe(v)[0], u)[0], f)
     jax.eval_shape(probe, f)
-    return joint
+    return joint, _differentiable(lambda f: probe(f)[0], f)
+
+
+def _differentiable(mean: Callable[[Array], Array], f: jax.Array | jax.ShapeDtypeStruct) -> bool:
+    """Whether JAX differentiates it both ways; it is traced, and not evaluated."""
+    like = jax.ShapeDtypeStruct(f.shape, f.dtype)
+    try:
+        jax.eval_shape(lambda u: jax.jacfwd(mean)(u), like)
+        jax.eval_shape(lambda u: jax.vjp(mean, u)[0], like)
+    except (NotImplementedError, TypeError, ValueError, AssertionError):
+        return False
+    return True
 
 
 def log_likelihood(likelihood: Likelihood, data: SolverData, parameters: Parameters, f) -> Float[Array, ""]:
@@ -139,25 +152,27 @@ def linearise(
         white: standard normal numbers; each is used with its negative.
     """
     mean, size = _mean(likelihood, data.context, parameters), data.y.shape[0]
-    jacobian = _jacobian(mean, size, f.shape[0])
+    smooth = _differentiable(mean, f)
+    jacobian = _jacobian(mean, size, f.shape[0]) if smooth else _regression(mean, NEAR / SIGMA * _root(f_cov, f_cov))
     mode = _mode(likelihood, data, parameters, mean, jacobian, f, f_cov)
     slope = jacobian(mode)
-    first = Linearisation(mode, slope, mean(mode) - slope @ mode, jnp.zeros(size), None)
+    root = None if smooth else _root(f_cov, f_cov)
+    first = Linearisation(mode, slope, mean(mode) - slope @ mode, jnp.zeros(size), None, root)
     follows = _follows_parameters(likelihood, data.context, parameters, mode)
 
     def refine(_, line: Linearisation) -> Linearisation:
         centre, root = _posterior(likelihood, data, parameters, line, f, f_cov)
         draws = centre[None, :] + jnp.concatenate([white, -white]) @ root.T
-        means, slopes = jax.vmap(mean)(draws), jax.vmap(jacobian)(draws)
-        slope = jnp.mean(slopes, axis=0)
+        means = jax.vmap(mean)(draws)
+        slope = jnp.mean(jax.vmap(jacobian)(draws), axis=0) if smooth else _regression(mean, root)(centre)
         intercept = jnp.mean(means, axis=0) - slope @ centre
         residual = jnp.mean((means - draws @ slope.T - intercept[None, :]) ** 2, axis=0)
-        new = Linearisation(centre, slope, intercept, residual, None)
+        new = Linearisation(centre, slope, intercept, residual, None, None if smooth else root)
         fine = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(new)]).all()
         return jax.tree.map(lambda a, b: jnp.where(fine, a, b), new, line)
 
     line = jax.lax.fori_loop(0, ROUNDS, refine, first)
-    return line._replace(mean=mean(line.at)) if follows else line
+    return line._replace(mean=mean(line.at)) if follows else line._replace(root=None)
 
 
 def _mean(likelihood: Likelihood, context: Context, parameters: Parameters) -> Callable[[Array], Float[Array, " D"]]:
@@ -166,6 +181,17 @@ def _mean(likelihood: Likelihood, context: Context, parameters: Parameters) -> C
 
 def _jacobian(mean: Callable[[Array], Array], data: int, size: int) -> Callable[[Array], Float[Array, "D N"]]:
     return jax.jacrev(mean) if data < size else jax.jacfwd(mean)
+
+
+def _regression(mean: Callable[[Array], Array], root: Float[Array, "N N"]) -> Callable[[Array], Float[Array, "D N"]]:
+    """The slope of the data's mean by regression on sigma points, ``SIGMA`` along each column of a root, and back."""
+    away = SIGMA * root.T
+
+    def slope(f):
+        rise = (jax.vmap(mean)(f + away) - jax.vmap(mean)(f - away)) / (2 * SIGMA)
+        return solve_lower(root, rise, transpose=True).T
+
+    return slope
 
 
 def _variance(likelihood: Likelihood, context: Context, parameters: Parameters, f, size: int) -> Float[Array, " D"]:
@@ -221,6 +247,10 @@ def _dual(likelihood: Likelihood, data: SolverData, parameters: Parameters, line
 def _posterior(likelihood: Likelihood, data: SolverData, parameters: Parameters, line: Linearisation, f, f_cov):
     """Mean and root of the covariance of ``f``."""
     dual, half = _dual(likelihood, data, parameters, line, f, f_cov)
-    covariance = f_cov - half.T @ half
-    floor = ROUNDING * jnp.mean(jnp.diagonal(f_cov)) * jnp.eye(f.shape[0])
-    return f + f_cov @ dual, cholesky(0.5 * (covariance + covariance.T) + floor)
+    return f + f_cov @ dual, _root(f_cov - half.T @ half, f_cov)
+
+
+def _root(covariance: Float[Array, "N N"], before: Float[Array, "N N"]) -> Float[Array, "N N"]:
+    """Of a covariance, with rounding of what it was before on its diagonal."""
+    floor = ROUNDING * jnp.mean(jnp.diagonal(before)) * jnp.eye(len(before))
+    return cholesky(0.5 * (covariance + covariance.T) + floor)

@@ -13,6 +13,7 @@ from seqgp.base.snapshot import Context
 from seqgp.linalg.factor import covariance_root, solve_lower
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.statespace.linearise import Linearisation
+from seqgp.statespace.tabulated import Table
 
 Values = TypeVar("Values", jax.Array, np.ndarray)
 CLIPPED = 1e-2  # of correlations' eigenvalues, by which rounding may make them negative: sds then err by half of it
@@ -50,6 +51,7 @@ class Observation(NamedTuple):
     left_over: Float[ArrayLike, ""]  # the number of data behind these squares
     context: Context
     line: Linearisation | None = None  # where the likelihood sees all of ``f``: the data are of ``A u + b``
+    table: Table | None = None  # of the log likelihoods, where a black box was tabulated
     gaps: Bool[ArrayLike, " k"] | None = None  # in the order of the sites: room for ``k`` values that are not seen
     t: ArrayLike = np.full((), np.nan)  # what a scale with a season depends on, and nothing else
 
@@ -102,6 +104,7 @@ def padded(observation: Observation, size: int) -> Observation:
         design=np.pad(observation.design, ((0, more), (0, 0))),
         columns=longer(observation.columns),
         context=jax.tree.map(longer, observation.context),
+        table=jax.tree.map(longer, observation.table),
     )
 
 

@@ -8,6 +8,7 @@ Sites of data that make ``f`` less certain (two modes under Student's t) have a 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -127,6 +128,7 @@ def propagate(
     seen: Bool[Array, " N"],
     signed: bool,
     discrete: bool = False,
+    tabulate: Callable[[LogDensity, Gaussians], Tabulated] = tabulated,
 ) -> Propagated:
     """Sites whose moments are those of the data.
 
@@ -137,6 +139,7 @@ def propagate(
         seen: which data count.
         signed: whether the likelihood may make a level less certain, as one that is not log-concave does.
         discrete: whether data are, so that no log probability is above zero.
+        tabulate: the likelihoods at nodes that suit given cavities; by values alone where they have no derivatives.
     """
     prior = jnp.where(seen, jnp.maximum(jnp.diagonal(f_cov), 1e-300), 1.0)
 
@@ -144,7 +147,7 @@ def propagate(
         floor = jnp.where((carry.number < SIGNED) & signed, -jnp.inf, 0.0)
         sites = carry.sites._replace(precision=jnp.maximum(carry.sites.precision, floor))
         cavity = cavity_of(site_posterior(sites, f_cov, signed), prior, seen)
-        table = tabulated(log_density, cavity)
+        table = tabulate(log_density, cavity)
         sites, ended = _swept(table, sites, f_cov, prior, seen, signed, floor)
         now = cavity_of(site_posterior(sites, f_cov, signed), prior, seen)
         sd, first = jnp.sqrt(now.variance), jnp.sqrt(cavity.variance)

@@ -83,6 +83,7 @@ def tilted_on_panels(log_p: LogLikelihoods, flanks: Flanks, cavity: Normal, near
     nodes = _along(LEGENDRE_NODES, middle)
     f = (middle[None] + half[None] * nodes).reshape(-1, *low.shape)
     weight = (half[None] * _along(LEGENDRE_WEIGHTS, middle)).reshape(f.shape)
+    f, weight = jax.lax.stop_gradient((f, weight))  # the integral does not change with its nodes
     return _moments(f, _finite(jax.vmap(log_p)(f)), weight, cavity)
 
 
@@ -168,7 +169,7 @@ def _bisect(beyond: Callable, outer: Float[Array, "..."], inner: Float[Array, ".
 
 def _moments(f, log_p, weight, cavity: Normal) -> TiltedMoments:
     logs = log_p - 0.5 * (f - cavity.mean[None]) ** 2 / cavity.variance[None]
-    most = jnp.max(logs, axis=0)
+    most = jax.lax.stop_gradient(jnp.max(logs, axis=0))
     most = jnp.where(jnp.isfinite(most), most, 0.0)
     mass = weight * jnp.exp(logs - most[None])
     total = jnp.sum(mass, axis=0)

@@ -7,7 +7,7 @@ of each datum's own posterior are right (expectation propagation, :mod:`seqgp.st
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,11 +16,13 @@ from jaxtyping import Bool, Float, Int
 from seqgp.kernels.base import Parameters
 from seqgp.likelihoods.base import Likelihood
 from seqgp.linalg.factor import cholesky, solve_lower
-from seqgp.linalg.types import Array
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.statespace.newton import damped_newton
 from seqgp.statespace.observation import Observation
-from seqgp.statespace.quadrature import LogDensity
+from seqgp.statespace.quadrature import LogDensity, tabulated
 from seqgp.statespace.snapshot_ep import ALLOWED, EXCESS, SHORTFALL, SnapshotSites, propagate, site_posterior
+from seqgp.statespace.tabulated import Table, interpolate
+from seqgp.statespace.value_quadrature import has_derivatives, tabulated_by_values
 
 SHORT = 0.01  # of the variance of the noise, by which rounding may leave that of a prediction below it
 GAIN = 1e-4  # in log density, of a step of Newton's method, below which it has come near enough to the mode
@@ -99,15 +101,17 @@ def approximate_update(
 ) -> Update:
     """Data of any pointwise likelihood: Laplace's method, then expectation propagation from there.
 
+    A likelihood without derivatives, a black box, begins without sites, and its moments are found from values alone.
     The log evidence is NaN where something is wrong with a datum (``fault``): the propagation did not converge, say.
     """
     seen, signed = observation.seen, not likelihood.bell_shaped
+    data = PointwiseData(jnp.asarray(observation.y), observation.context, observation.table)
 
     def log_density(shift: Float[Array, " N"]) -> Float[Array, " N"]:
-        distribution = likelihood.distribution(f + shift, observation.context, parameters)
-        return jnp.where(seen, distribution.log_prob(observation.y), 0.0)
+        return jnp.where(seen, log_likelihoods(likelihood, parameters, data, f + shift), 0.0)
 
-    mode, sites = laplace(log_density, f_cov)
+    by_values = not has_derivatives(log_density, f)
+    mode, sites = (f, _no_sites(f)) if by_values else laplace(log_density, f_cov)
     if not propagated:
         posterior = site_posterior(sites, f_cov, signed)
         quadratic = 0.5 * posterior.slope @ mode
@@ -115,10 +119,33 @@ def approximate_update(
         return Update(posterior.slope, posterior.root, posterior.scale, log_evidence, posterior.growth)
     support = likelihood.distribution(f, observation.context, parameters).support
     discrete = bool(getattr(support, "is_discrete", False))
-    posterior, log_evidence, fault, sites = propagate(log_density, sites, f_cov, jnp.asarray(seen), signed, discrete)
+    table = tabulated_by_values if by_values else tabulated
+    found = propagate(log_density, sites, f_cov, jnp.asarray(seen), signed, discrete, table)
+    posterior, log_evidence, fault, sites = found
     fault = jnp.where(jnp.isneginf(log_evidence), 0, fault)  # data that cannot be need no sites
     log_evidence = jnp.where(jnp.any(fault > 0), jnp.nan, log_evidence)
     return Update(posterior.slope, posterior.root, posterior.scale, log_evidence, posterior.growth, fault, sites)
+
+
+class PointwiseData(NamedTuple):
+    """What the likelihood of each datum needs besides ``f``."""
+
+    y: Float[ArrayLike, " N"]
+    context: Any
+    table: Table | None = None  # of a black box that was tabulated
+
+
+def log_likelihoods(
+    likelihood: Likelihood, parameters: Parameters, data: PointwiseData, f: Float[Array, " N"]
+) -> Float[Array, " N"]:
+    """Of each datum given ``f`` there."""
+    if data.table is not None:
+        return interpolate(f, data.table)
+    return jnp.asarray(likelihood.distribution(f, data.context, parameters).log_prob(data.y))
+
+
+def _no_sites(f: Float[Array, " N"]) -> SnapshotSites:
+    return SnapshotSites(jnp.zeros_like(f), jnp.zeros_like(f))
 
 
 def laplace(log_density: LogDensity, f_cov: Float[Array, "N N"]) -> tuple[Float[Array, " N"], SnapshotSites]:

@@ -15,10 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from seqgp.fields.sites import round_size
 from seqgp.runtime.engine import compiled, in_threads
 from seqgp.runtime.processes import gathered, share
-from seqgp.samplers.online.filters import LANES, Filters, Spent, chosen, either, particle_slices
+from seqgp.samplers.online.filters import LANES, Filters, Spent, advanced, chosen, either, particle_slices
 from seqgp.samplers.online.history import Timeline
 from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.ep import ep_refine
@@ -104,14 +103,19 @@ def shared_history(history: Timeline, central: Float[np.ndarray, " d"]) -> tuple
     each = [padded(one, size) for one in each]
     length = len(each)
     nothing = each[-1]._replace(dt=np.zeros(()), seen=np.zeros(size, bool))
-    observations = stacked(each + [nothing] * (round_size(length) - length))
+    observations = stacked(each + [nothing] * (padded_length(length) - length))
     count = np.asarray(length)
     run, seconds = compiled(shared_sites, filter, np.asarray(central, float), observations, count)
     return SharedHistory(filter, observations, count, jax.tree.map(np.asarray, run())), seconds
 
 
+def padded_length(length: int) -> int:
+    """16, 32, 64, …: each is a compilation of long programs, and times that are padding cost little beside it."""
+    return 2 ** max(4, int(np.ceil(np.log2(length))))
+
+
 def exact_filters(shared: SharedHistory, z: Float[np.ndarray, "S d"], segment: int) -> tuple[Filters, Any, float]:
-    """Filters given EP over the whole history; the sites and the increment of each particle; seconds of compilation.
+    """Filters given EP over the whole history; each group's sites and predicted states; seconds of compilation.
 
     They follow from data, ``z`` and the shared sites alone, so that a state from disk has the same, bit for bit.
     """
@@ -121,7 +125,8 @@ def exact_filters(shared: SharedHistory, z: Float[np.ndarray, "S d"], segment: i
     sizes = [len(mine[part]) for part in particle_slices(len(mine))]
     kept = [jax.tree.map(lambda leaf: leaf[:size], one) for one, size in zip(found, sizes)]  # noqa: B023
     filters = Filters(tuple((matrices, state) for matrices, state, _, _ in kept), segment)
-    return filters, [(one[2], one[3]) for one in found], sum(seconds for _, seconds in runs)
+    refined = [(whole[2], real[3]) for whole, real in zip(found, kept)]
+    return filters, refined, sum(seconds for _, seconds in runs)
 
 
 def evaluate(
@@ -149,13 +154,21 @@ def evaluate(
         return gathered(np.concatenate([np.asarray(leaf)[:size] for leaf, size in zip(leaves, sizes)]), count)
 
     log_total, variance, log_weights, drawn = (joined(leaves) for leaves in zip(*results))
-    increment = joined([one for _, one in refined])
+    increment = _last_increments(history, filters, [state for _, state in refined])
     possible = np.isfinite(log_total)
     increment = np.where(possible, np.where(np.isfinite(increment), increment, 0.0), -np.inf)
     before = np.where(possible, log_total, -np.inf) - np.where(possible, increment, 0.0)
     draws = PathDraws(log_weights, drawn[:, :, :n], variance)
     spent = Spent(len(history.snapshots), seconds + sum(more for _, more in runs))
     return ExactEvaluation(ExactFilters(filters, draws), before, increment, spent)
+
+
+def _last_increments(history: Timeline, filters: Filters, predicted: list[Any]) -> Float[np.ndarray, " S"]:
+    """Of the last snapshot by EP of it alone, from predicted states: by the program that takes new snapshots."""
+    segment = history.segments[-1]
+    alone = segment._replace(observations=(segment.observations[-1]._replace(dt=np.zeros(())),))
+    before = Filters(tuple((matrices, state) for (matrices, _), state in zip(filters.groups, predicted)), 0)
+    return advanced(history._replace(segments=(alone,)), before)[1]
 
 
 def choose_exact(found: ExactFilters, index: np.ndarray) -> ExactFilters:
@@ -179,9 +192,8 @@ def _over_bundles(filter: DenseFilter, function, *args):
 
 
 def _refine(filter: DenseFilter, observations: Observation, length, sites: GaussianSites, z):
-    """Environments, filtered states, refined sites and increments."""
+    """Matrices, filtered states, refined sites and states predicted for the last time."""
     bell_shaped = filter.ssm.model.likelihood.bell_shaped
-    last = jax.tree.map(lambda leaf: leaf[length - 1], observations)
 
     def one(z):
         matrices = filter.matrices(z)
@@ -189,8 +201,7 @@ def _refine(filter: DenseFilter, observations: Observation, length, sites: Gauss
         refined, _, _ = ep_refine(history, log_prob, sites, bell_shaped=bell_shaped, iterations=ITERATIONS)
         refined = GaussianSites(*(jnp.where(jnp.isfinite(new), new, old) for new, old in zip(refined, sites)))
         states = last_states(history, refined, length)
-        _, increment = filter.update(matrices, states.predicted, last)
-        return matrices, states.filtered, refined, increment
+        return matrices, states.filtered, refined, states.predicted
 
     return _over_bundles(filter, one, z)
 

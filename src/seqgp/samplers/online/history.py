@@ -24,6 +24,7 @@ from seqgp.likelihoods.base import fill_missing
 from seqgp.likelihoods.gaussian import STATION
 from seqgp.model import Model
 from seqgp.runtime.engine import cached_by_shape
+from seqgp.samplers.online.black_box import with_table
 from seqgp.samplers.online.memory import QuadraticFit
 from seqgp.samplers.online.network import FIRST_PLAN, WINDOW, NetworkPlan, SiteGaps, network_filter, suits_network
 from seqgp.samplers.online.surrogate import SnapshotSurrogate
@@ -262,7 +263,7 @@ def _appended(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogat
     if isinstance(filter, NetworkFilter):
         laid = filter.sized(observation, _last_room(history))
     else:
-        laid = filter.sized(observation)
+        laid = with_table(ssm, filter.sized(observation))
     segment = Segment(filter, first, (*before, laid))
     return history._replace(
         segments=(*segments, segment),

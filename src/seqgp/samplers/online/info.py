@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from seqgp.base.info import Exactness, OnlineInfo
+from seqgp.samplers.online.black_box import worst_table_error
 from seqgp.samplers.online.rank import rank_extras, rank_warnings
 from seqgp.samplers.online.state import OnlineState
 from seqgp.samplers.online.step import OnlineStep
@@ -14,6 +15,7 @@ from seqgp.statespace.model import StateSpaceModel
 MAX_KERNEL_ERROR = 1e-3  # of a time correlation, beyond which it is warned about
 MAX_OUTSIDE = 0.01  # of the draws of a parameter beyond the values that a state is fitted for
 MIN_ESS_FRACTION = 0.1  # of the particles effective and different, below which it is warned about
+MAX_TABLE_ERROR = 0.05  # of the table of a black box, in log density, beyond which it is warned about
 MAX_NOISE = 1.0  # of the log evidence of a particle, beyond which it is warned about
 MIN_SURROGATE_ESS_FRACTION = 0.15  # of draws from a surrogate that are effective, below which it is warned about
 
@@ -38,6 +40,9 @@ def online_info(
     extras |= rank_extras(step.history)
     if ratios is not None:
         extras["surrogate_effective"] = float(np.median(ratios.ess_fraction()))
+    table_error = worst_table_error(step.history.segments[-1].observations[-1])
+    if table_error is not None:
+        extras["table_error"] = table_error
     few_knots: list[str] = []
     if layout.knots is not None:
         centre = np.asarray(state.z).mean(axis=0)
@@ -132,5 +137,10 @@ def _warnings(
         found.append(
             f"the surrogate of the likelihood is poor: {share:.0%} of draws from it are effective; compare with "
             "seqgp.SequentialSampler"
+        )
+    if extras.get("table_error", 0.0) > MAX_TABLE_ERROR:
+        found.append(
+            f"the table of the black box is off by up to {extras['table_error']:.2g} in log density: the likelihood "
+            "jumps, or its numbers are rough; tighten the tolerance of what it calls"
         )
     return tuple(found)

@@ -19,11 +19,13 @@ from seqgp.base.snapshot import Snapshot
 from seqgp.base.validation import is_whole, positive, require_x64
 from seqgp.kernels.base import Parameters
 from seqgp.kernels.states import ORDER
+from seqgp.likelihoods.base import fill_missing
 from seqgp.linalg.types import Array
 from seqgp.model import Model
 from seqgp.monitoring.monitor import Monitor
 from seqgp.runtime.engine import compiled
 from seqgp.runtime.progress import Progress
+from seqgp.samplers.online.black_box import by_values
 from seqgp.samplers.online.filters import Spent
 from seqgp.samplers.online.history import begin, check_latent
 from seqgp.samplers.online.info import online_info
@@ -60,8 +62,9 @@ class OnlineSampler:
 
     Args:
         model: the model; its time kernel must be a state: Matérn kernels are, others are fitted
-            (``info.extras["kernel_error"]``). A likelihood that is not pointwise (a solver) must have a mean that JAX
-            can differentiate; it is taken through a surrogate at each snapshot.
+            (``info.extras["kernel_error"]``). A likelihood that is not pointwise (a solver) must have a mean and a
+            variance; it is taken through a surrogate at each snapshot. Derivatives are used where JAX has them; of a
+            black box (``jax.pure_callback``) values are enough.
         particles: how many values of the parameters; a power of two fills space best.
         draws: how many draws to give at each time.
         history: how many snapshots are kept, for streams without end (up to three times as many are in memory for a
@@ -121,16 +124,19 @@ class OnlineSampler:
         """The model as a state-space model."""
         return self._ssm
 
-    def check_likelihood(self, snapshot: Snapshot | None) -> None:
-        """Raise, naming what and the remedy, unless filters take the data of this likelihood; nothing is compiled."""
+    def check_likelihood(self, snapshot: Snapshot | None) -> bool:
+        """Whether JAX differentiates the likelihood; raises unless filters take its data. Nothing is compiled."""
         likelihood = self.model.likelihood
         if likelihood.conjugate and snapshot is not None:
             self._check_noise(snapshot)
         if likelihood.pointwise:
-            return
+            if snapshot is None or likelihood.conjugate:
+                return True
+            context = likelihood.context_at(snapshot.t, snapshot.context)
+            return not by_values(self.ssm, fill_missing(snapshot.y)[0].reshape(-1), context)
         if snapshot is None:
             raise ModelError("the likelihood sees all of the latent at once, and there is no snapshot to try it on")
-        check_linearisable(self.model, snapshot)
+        return check_linearisable(self.model, snapshot)
 
     def _check_noise(self, snapshot: Snapshot) -> None:
         """Raise where data are so exact that the filters' covariances cannot hold what is left to know."""

@@ -16,6 +16,7 @@ from seqgp.base.validation import positive, require_x64
 from seqgp.kernels.spatial import check_globe
 from seqgp.linalg.types import Array
 from seqgp.runtime.engine import compiled, cores, in_threads
+from seqgp.samplers.online.black_box import with_table
 from seqgp.samplers.online.history import Timeline, dense_filter, laid_out, new_rows, observation_of, operator_of
 from seqgp.samplers.online.network import network_filter
 from seqgp.samplers.online.sampler import OnlineSampler
@@ -159,7 +160,7 @@ def _one_filter(history: Timeline) -> tuple[DenseFilter | NetworkFilter, Observa
         room = max(np.size(np.asarray(one.gaps)) for one in laid)
         return network, stacked([one._replace(gaps=np.zeros(room, bool)) for one in laid])
     size = max(len(one.y) for one in each)
-    return dense_filter(ssm, layout, len(layout.x)), stacked([padded(one, size) for one in each])
+    return dense_filter(ssm, layout, len(layout.x)), stacked([with_table(ssm, padded(one, size)) for one in each])
 
 
 def _paths(

@@ -24,6 +24,7 @@ from seqgp.samplers.online.exact import (
     whole_numbers_of_paths,
 )
 from seqgp.samplers.online.filters import Filters, Spent, chosen, either, run_filters
+from seqgp.samplers.online.gradients import MIN_PARAMETERS, gradient_of
 from seqgp.samplers.online.history import Timeline, laid_out
 from seqgp.samplers.online.memory import Memory, QuadraticFit, discounted_evidence
 from seqgp.samplers.online.pending import Pending, advance_pending, may_spread
@@ -144,12 +145,13 @@ class OnlineStep:
         if self.ssm.model.likelihood.by_station:
             rejuvenate_stations(self, forced)
             return
-        prior = self.ssm.particle_prior()
+        prior, past = self.ssm.particle_prior(), self.past
+        gradient = gradient_of(self.history, past.memory, past.dropped, self.forget, self._sites_at_centre)
         if self.draws is None:
             on_grid = entries_on_grid(self.history.filter)
-            target, now = ParticleTarget(self.evaluate, chosen, either, prior, on_grid), self.filters
+            target, now = ParticleTarget(self.evaluate, chosen, either, prior, on_grid, gradient), self.filters
         else:
-            target = ParticleTarget(self._evaluate_exactly, choose_exact, either_exact, prior)
+            target = ParticleTarget(self._evaluate_exactly, choose_exact, either_exact, prior, gradient=gradient)
             now = ExactFilters(self.filters, self.draws)
         self.particles, now, rejuvenations = rejuvenate(self.rng, self.particles, now, target, forced)
         self.filters, self.draws = now if isinstance(now, ExactFilters) else (now, None)
@@ -162,7 +164,8 @@ class OnlineStep:
     def rejuvenate_over_steps(self) -> None:
         """New particles as :meth:`rejuvenate` draws them; on a long history their filters catch up over many steps."""
         likelihood = self.ssm.model.likelihood
-        spread = likelihood.pointwise and not likelihood.by_station and not self.paths and not self.history.rebuilt
+        few = len(self.ssm.in_particles) < MIN_PARAMETERS  # more are moved by gradients
+        spread = few and likelihood.pointwise and not likelihood.by_station and not self.paths and not self.history.rebuilt
         if not (spread and may_spread(self.particles, len(self.history.snapshots))):
             self.pending = Pending()
             self.rejuvenate(forced=self.history.rebuilt)
@@ -194,9 +197,9 @@ class OnlineStep:
 
     def refresh(self) -> None:
         """New, independent and unbiased estimates of the evidence of every particle's ``z``."""
-        before, middle = self.past.correction, self.particles.z[central(self.particles.z, self.particles.weights())]
-        self.shared, seconds = shared_history(self.history, middle)
-        self.spend(Spent(0, seconds))
+        before, self.shared = self.past.correction, None
+        middle = self.particles.z[central(self.particles.z, self.particles.weights())]
+        self._sites_at_centre()
         paths = self.paths
         if isinstance(paths, str):
             paths = PATHS if before is None else whole_numbers_of_paths(before.variance, before.paths)
@@ -205,6 +208,14 @@ class OnlineStep:
             more = whole_numbers_of_paths(self.past.correction.variance, paths)
             if more > paths:
                 self._correct_with(more, middle)
+
+    def _sites_at_centre(self) -> SharedHistory:
+        """The sites that EP of all particles begins with: found once, at the central one."""
+        if self.shared is None:
+            middle = self.particles.z[central(self.particles.z, self.particles.weights())]
+            self.shared, seconds = shared_history(self.history, middle)
+            self.spend(Spent(0, seconds))
+        return self.shared
 
     def _correct_with(self, paths: int, middle: Float[np.ndarray, " d"]) -> None:
         correction = Correction(self.number, paths, np.inf, middle)

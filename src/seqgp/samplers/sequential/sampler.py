@@ -38,7 +38,9 @@ from seqgp.samplers.validation import check_snapshot, check_state, check_togethe
 
 
 class SequentialSampler:
-    """Draws from the posterior of latent function and parameters after each snapshot, by MCMC.
+    """Draws from the posterior of latent function and parameters after each snapshot, by MCMC: the paper's algorithm.
+
+    Each step loses what moments do not hold: over long runs the parameters drift from the exact posterior unseen.
 
     Args:
         model: the model.
