@@ -74,7 +74,8 @@ def problem(wrong=1.0):
 @pytest.mark.parametrize("wrong", [1.0, 0.8])
 def test_thirty_parameters_in_closed_form(wrong):
     """Means within four errors of an eighth of the particles (false alarm 1e-3), sds within a sixth; also where the
-    force is not the gradient. A move without the energy in its acceptance has sds 1.3 times too large."""
+    force is not the gradient. With the gradient the evidence is within one. A mutant whose moves are accepted without
+    their energy has means twice as far off, and sds a third too small."""
     target, mean, covariance, evidence = problem(wrong)
     means, variances, evidences = [], [], []
     for seed in range(4):
@@ -92,7 +93,8 @@ def test_thirty_parameters_in_closed_form(wrong):
     sd = np.sqrt(np.diag(covariance))
     assert np.abs((np.mean(means, axis=0) - mean) / sd).max() < 4 / np.sqrt(4 * 512 / 8)
     assert np.sqrt(np.mean(variances, axis=0) / sd**2) == pytest.approx(np.ones(D), abs=1 / 6)
-    assert np.mean(evidences) == pytest.approx(evidence, abs=1.0)
+    if wrong == 1.0:
+        assert np.mean(evidences) == pytest.approx(evidence, abs=1.0)
 
 
 def test_a_target_that_is_not_a_number_refuses():
