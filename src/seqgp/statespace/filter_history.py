@@ -18,7 +18,7 @@ from seqgp.statespace.ep import LogProb, ObservedHistory, ep
 from seqgp.statespace.gauss_markov import ObservationOperator, gauss_markov
 from seqgp.statespace.observation import Observation
 from seqgp.statespace.site_filter import GaussianSites, at_time, predict_state, steps_of, update_with_sites
-from seqgp.statespace.update import PointwiseData, log_likelihoods
+from seqgp.statespace.update import PointwiseData, pointwise_log_probs
 
 SHARED_ITERATIONS = 20  # of EP at most, for sites that particles share
 SHARED_TOLERANCE = 1e-3
@@ -54,7 +54,7 @@ def observed_history(
     )
 
     def log_prob(f, data):
-        return log_likelihoods(ssm.model.likelihood, parameters, data, f)
+        return pointwise_log_probs(ssm.model.likelihood, parameters, data, f)
 
     data = PointwiseData(jnp.asarray(observations.y), observations.context, observations.table)
     return ObservedHistory(prior, operator, data), log_prob

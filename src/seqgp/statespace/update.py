@@ -108,7 +108,7 @@ def approximate_update(
     data = PointwiseData(jnp.asarray(observation.y), observation.context, observation.table)
 
     def log_density(shift: Float[Array, " N"]) -> Float[Array, " N"]:
-        return jnp.where(seen, log_likelihoods(likelihood, parameters, data, f + shift), 0.0)
+        return jnp.where(seen, pointwise_log_probs(likelihood, parameters, data, f + shift), 0.0)
 
     by_values = not has_derivatives(log_density, f)
     mode, sites = (f, _no_sites(f)) if by_values else laplace(log_density, f_cov)
@@ -135,7 +135,7 @@ class PointwiseData(NamedTuple):
     table: Table | None = None  # of a black box that was tabulated
 
 
-def log_likelihoods(
+def pointwise_log_probs(
     likelihood: Likelihood, parameters: Parameters, data: PointwiseData, f: Float[Array, " N"]
 ) -> Float[Array, " N"]:
     """Of each datum given ``f`` there."""

@@ -9,7 +9,7 @@ import seqgp
 from seqgp.base.priors import Prior
 from seqgp.samplers.online.exact import shared_history
 from seqgp.samplers.online.filters import run_filters
-from seqgp.samplers.online.gradients import ep_gradients, evidence_gradients, has_gradient, slope_of
+from seqgp.samplers.online.gradients import ep_gradients, evidence_gradients, has_gradient, quadratic_slope
 from seqgp.samplers.online.history import laid_out
 from seqgp.samplers.online.memory import QuadraticFit
 from seqgp.statespace.ep import ep
@@ -99,7 +99,7 @@ def test_slope_of_a_quadratic():
     rng = np.random.default_rng(0)
     z = rng.standard_normal((40, 3))
     fit = QuadraticFit.fitted(z, -((z - 1.0) ** 2).sum(axis=1), np.full(40, 1 / 40))
-    np.testing.assert_allclose(slope_of(fit, z[:4]), -2 * (z[:4] - 1.0), atol=1e-3)
+    np.testing.assert_allclose(quadratic_slope(fit, z[:4]), -2 * (z[:4] - 1.0), atol=1e-3)
 
 
 def test_ten_linear_parameters_in_closed_form():

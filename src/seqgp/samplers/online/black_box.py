@@ -19,7 +19,7 @@ from seqgp.runtime.engine import cached_by_shape, compiled, compiled_function
 from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.observation import Observation
 from seqgp.statespace.tabulated import tabulate
-from seqgp.statespace.update import PointwiseData, log_likelihoods
+from seqgp.statespace.update import PointwiseData, pointwise_log_probs
 from seqgp.statespace.value_quadrature import has_derivatives
 
 REACH = 10.0  # standard deviations of the latent that tables cover
@@ -51,7 +51,7 @@ def with_table(ssm: StateSpaceModel, observation: Observation) -> Observation:
         _reach, ssm, mean + PRIOR_SDS * steps * sd, observation.columns, observation.design, np.asarray(observation.t)
     )
     low, high = (np.asarray(end) for end in run())
-    values, _ = compiled_function(_log_likelihoods, (ssm, PointwiseData(y, context), mean), (low,))
+    values, _ = compiled_function(_at_prior, (ssm, PointwiseData(y, context), mean), (low,))
 
     def log_prob(f: Float[np.ndarray, " N"]) -> np.ndarray:
         return np.where(seen, np.asarray(values(np.ascontiguousarray(f))), 0.0)
@@ -69,11 +69,11 @@ def worst_table_error(observation: Observation) -> float | None:
 def _differentiable(ssm: StateSpaceModel, y: np.ndarray, context: Any) -> bool:
     parameters = ssm.parameters(jnp.asarray(ssm.particle_prior()[0]))
     data = PointwiseData(jnp.asarray(y), context)
-    return has_derivatives(lambda f: log_likelihoods(ssm.model.likelihood, parameters, data, f), jnp.asarray(y))
+    return has_derivatives(lambda f: pointwise_log_probs(ssm.model.likelihood, parameters, data, f), jnp.asarray(y))
 
 
-def _log_likelihoods(ssm: StateSpaceModel, data: PointwiseData, z, f):
-    return log_likelihoods(ssm.model.likelihood, ssm.parameters(z), data, f)
+def _at_prior(ssm: StateSpaceModel, data: PointwiseData, z, f):
+    return pointwise_log_probs(ssm.model.likelihood, ssm.parameters(z), data, f)
 
 
 def _reach(ssm: StateSpaceModel, z, columns, design, t):

@@ -74,7 +74,7 @@ def remembered_gradients(
         return evidence_gradients(history, weights, z)
     first = memory.anchor - dropped
     weights[:first] = NOTHING
-    past = forget ** float(len(ages) - 1 - first) * slope_of(memory.log_evidence, z)
+    past = forget ** float(len(ages) - 1 - first) * quadratic_slope(memory.log_evidence, z)
     return evidence_gradients(history, weights, z) + past
 
 
@@ -95,7 +95,7 @@ def ep_gradients(shared: SharedHistory, z: Float[np.ndarray, "M d"]) -> Float[np
     return _by_groups(_ep_gradients, z, *shared)
 
 
-def slope_of(quadratic: QuadraticFit, z: Float[np.ndarray, "M d"]) -> Float[np.ndarray, "M d"]:
+def quadratic_slope(quadratic: QuadraticFit, z: Float[np.ndarray, "M d"]) -> Float[np.ndarray, "M d"]:
     """Of a quadratic: central differences are exact."""
     steps = np.diag(STEP * quadratic.scale)
     rises = [quadratic.at(z + step) - quadratic.at(z - step) for step in steps]
