@@ -165,7 +165,8 @@ class OnlineStep:
         """New particles as :meth:`rejuvenate` draws them; on a long history their filters catch up over many steps."""
         likelihood = self.ssm.model.likelihood
         few = len(self.ssm.in_particles) < MIN_PARAMETERS  # more are moved by gradients
-        spread = few and likelihood.pointwise and not likelihood.by_station and not self.paths and not self.history.rebuilt
+        takes = likelihood.pointwise and not likelihood.by_station
+        spread = few and takes and not self.paths and not self.history.rebuilt
         if not (spread and may_spread(self.particles, len(self.history.snapshots))):
             self.pending = Pending()
             self.rejuvenate(forced=self.history.rebuilt)
