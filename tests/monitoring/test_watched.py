@@ -7,7 +7,12 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 
 import seqgp
+from seqgp.base.flags import station_names
+from seqgp.likelihoods.gaussian import RATIOS
+from seqgp.monitoring.effects import StationWindow, fit_station
 from seqgp.samplers.online.loo import loo_of_treated
+from seqgp.samplers.online.stations import StationNoise
+from seqgp.samplers.online.watched import _with_stations
 from seqgp.statespace.leave_one_out import leave_one_out, without
 from station_streams import (
     BROKEN,
@@ -247,3 +252,36 @@ def test_labels_name_the_stations():
     assert infos[-1].warnings[-1].startswith("level shift (c): Station c reads ")
     with pytest.raises(seqgp.DataError, match="2 labels for 8 rows"):
         seqgp.Snapshot(0.0, places(), np.zeros(8), labels=["a", "b"])
+
+
+@pytest.mark.parametrize("robust", ["flag", "exclude"])
+def test_a_broken_sensor_is_flagged_beside_a_noise_of_each_station(robust):
+    """The evidence of a fault takes the noise of its own station."""
+    noisy = seqgp.Model(
+        known_model().kernel,
+        seqgp.likelihoods.Gaussian(dist.LogNormal(np.log(NOISE), 0.3), by="station", concentration=20.0),
+        mean=MEAN,
+    )
+    of = seqgp.OnlineSampler(noisy, particles=32, draws=64, robust=robust)
+    state, infos = followed(of, snapshots(shifted(readings(days=9))))
+    flags = infos[-1].stations.flags
+    assert [flag.station for flag in flags] == [station_names(places(), None)[BROKEN]]
+    assert state.station_noise is not None
+
+
+def test_the_evidence_has_the_noise_of_each_station():
+    """With ratios all one it is the evidence of a model with one noise."""
+    data = snapshots(shifted(readings(days=8)))
+    parameters = {name: np.asarray(v) for name, v in known_model().parameters(np.zeros(0)).items()}
+    names = [[str(i) for i in range(8)]] * len(data)
+    plain = fit_station(known_model(), parameters, StationWindow(data, names), str(BROKEN))
+    by = seqgp.Model(
+        known_model().kernel, seqgp.likelihoods.Gaussian(NOISE, by="station", concentration=20.0), mean=MEAN
+    )
+    noise = StationNoise(places(), tuple(map(str, range(8))), np.full((3, 8), NOISE))
+    window = StationWindow([_with_stations(one, noise) for one in data], names)
+    same = fit_station(by, parameters | {RATIOS: np.ones(8)}, window, str(BROKEN))
+    assert same.level(SINCE).size == pytest.approx(plain.level(SINCE).size, rel=1e-12)
+    ratios = np.where(np.arange(8) == BROKEN, 0.01, 1.0)
+    louder = fit_station(by, parameters | {RATIOS: ratios}, window, str(BROKEN))
+    assert louder.level(SINCE).se > 2 * plain.level(SINCE).se  # a station with ten times the noise tells less

@@ -17,11 +17,13 @@ from jaxtyping import Float
 from seqgp.base.flags import flag_warnings, station_names
 from seqgp.base.info import LeaveOneOut, OnlineInfo, StationInfo
 from seqgp.base.snapshot import Snapshot
+from seqgp.likelihoods.gaussian import RATIOS, STATION
 from seqgp.model import Model
 from seqgp.monitoring.effects import StationWindow, natural_means
 from seqgp.monitoring.monitor import Evidence, Scores, monitored
 from seqgp.samplers.online.loo import loo_of_treated
 from seqgp.samplers.online.state import OnlineState
+from seqgp.samplers.online.stations import StationNoise
 from seqgp.samplers.online.watch import Treatment, Watch
 
 STANDS_OUT = 3.5  # a score beyond which a datum is left out for the scores of others
@@ -127,10 +129,23 @@ def _without(
 
 
 def _evidence(model: Model, watch: Watch, state: OnlineState, snapshot: Snapshot, names: tuple[str, ...]) -> Evidence:
+    noise = state.station_noise
+
     def window() -> StationWindow:
-        return watch.window((*state.snapshots[:-1], snapshot), names)
+        found = watch.window((*state.snapshots[:-1], snapshot), names)
+        if noise is None:
+            return found
+        return found._replace(snapshots=[_with_stations(one, noise) for one in found.snapshots])
 
     def parameters() -> dict[str, np.ndarray]:
-        return natural_means(model, {name: np.mean(values, axis=0) for name, values in state.parameters.items()})
+        means = natural_means(model, {name: np.mean(values, axis=0) for name, values in state.parameters.items()})
+        return means if noise is None else means | {RATIOS: (means["noise"] / np.mean(noise.noise, axis=0)) ** 2}
 
     return Evidence(model, parameters, window)
+
+
+def _with_stations(snapshot: Snapshot, noise: StationNoise) -> Snapshot:
+    """The snapshot with the number of each row's station among those that have a noise of their own."""
+    number = {row.tobytes(): i for i, row in enumerate(np.ascontiguousarray(noise.x))}
+    station = np.array([number[row.tobytes()] for row in np.ascontiguousarray(snapshot.x)])
+    return Snapshot(snapshot.t, snapshot.x, snapshot.y, {**(snapshot.context or {}), STATION: station})
