@@ -44,9 +44,11 @@ from seqgp.io.timestamps import date_of
 from seqgp.io.unused_rows import left_out
 from seqgp.samplers.keys import stream
 from seqgp.samplers.online.state import OnlineState
+from seqgp.samplers.online.stations import StationNoise
 
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")]
 TABLES = (".csv", ".parquet")
+NOISE_COLUMNS = ("station", "median", "2.5%", "97.5%")
 RESULTS = tuple(f"{name}_{what}" for name in "fy" for what in ("mean", "sd", "q2.5", "q50", "q97.5"))  # of a prediction
 
 
@@ -136,7 +138,7 @@ def summary(folder: RunFolder, json: Json = False, debug: Debug = False) -> None
     store = open_run(folder)
     steps = list(store)
     last = steps[-1]
-    info = last.info
+    info, noise = last.info, _station_noise(store)
     parameters = {
         name: dict(zip(STATISTICS, values.tolist()))
         for name, values in flat_parameters(last.summary.parameters).items()
@@ -150,6 +152,7 @@ def summary(folder: RunFolder, json: Json = False, debug: Debug = False) -> None
         "transform": _transform_words(store),
         "parameters": parameters,
         "motions": _motions(store),
+        "station_noise": [] if noise is None else [dict(zip(NOISE_COLUMNS, row)) for row in noise.table()],
         "ess": info.ess,
         "rhat": getattr(info, "rhat", None),
         "settings": info.settings,
@@ -160,7 +163,8 @@ def summary(folder: RunFolder, json: Json = False, debug: Debug = False) -> None
         "left_out": [note._asdict() for note in left_out(folder)],
     }
     times = f"{moment(store, steps[0].t)} to {moment(store, last.t)}"
-    show(said, json, lambda out: _show_summary(out, said, info, times))
+    lines = [*said["motions"], *([] if noise is None else noise.lines())]
+    show(said, json, lambda out: _show_summary(out, said, info, times, lines))
 
 
 @command
@@ -279,6 +283,14 @@ def _motions(store: Store) -> list[str]:
     return [str(one) for one in motions(model, store.latest().state.parameters, store.manifest.section("data"))]
 
 
+def _station_noise(store: Store) -> StationNoise | None:
+    """Of each station, where the model has one for each."""
+    model = store.model
+    if model is None or not model.likelihood.by_station:
+        return None
+    return getattr(store.latest().state, "station_noise", None)
+
+
 def _transform_words(store: Store) -> str | None:
     data = store.manifest.section("data")
     transform = transform_of(data)
@@ -290,7 +302,7 @@ def _statistics(draws: Any) -> list[np.ndarray]:
     return [values.mean(axis=0), values.std(axis=0), *np.quantile(values, [0.025, 0.5, 0.975], axis=0)]
 
 
-def _show_summary(out: Any, said: dict[str, Any], info: Any, times: str) -> None:
+def _show_summary(out: Any, said: dict[str, Any], info: Any, times: str, lines: list[str]) -> None:
     out.print(f"{said['run']}: {said['steps']} steps ({said['whole']} whole), {times}", markup=False)
     if said["transform"] is not None:
         out.print(f"the model is for {said['transform']}, and so are its parameters", markup=False)
@@ -303,7 +315,7 @@ def _show_summary(out: Any, said: dict[str, Any], info: Any, times: str) -> None
             numbers += [f"{info.ess.get(name, np.nan):.0f}", f"{info.rhat.get(name, np.nan):.3f}"]
         table.add_row(Text(name), *numbers)  # brackets in names are no markup
     out.print(table)
-    for line in said["motions"]:
+    for line in lines:
         out.print(line, markup=False)
     if not chains:
         out.print(info.health, markup=False)

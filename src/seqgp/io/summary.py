@@ -12,6 +12,7 @@ from seqgp.base.transforms import Transform
 from seqgp.evaluate.motion import Motion, motions
 from seqgp.model import Model
 from seqgp.samplers.base import State
+from seqgp.samplers.online.stations import StationNoise
 
 PROBABILITIES = (0.025, 0.25, 0.5, 0.75, 0.975)
 STATISTICS = ("mean", "sd", "2.5%", "25%", "50%", "75%", "97.5%")
@@ -53,20 +54,22 @@ def flat_parameters(parameters: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 class RunSummary(NamedTuple):
-    """The parameters of a state, and how patterns move."""
+    """The parameters of a state, how patterns move, and the noise of each station where they differ."""
 
     t: float
     parameters: dict[str, dict[str, float]]  # by name, and by statistic (``STATISTICS``)
     motions: tuple[Motion, ...]
+    noise: StationNoise | None = None
 
     def __str__(self) -> str:
-        """A table, and a line for each motion."""
+        """A table, a line for each motion, and a table of stations, the noisiest first."""
         shown = ("mean", "sd", "2.5%", "50%", "97.5%")
         width = max((len(name) for name in self.parameters), default=0)
         lines = [f"t = {self.t:g}", f"{'':{width}}" + "".join(f"{name:>11}" for name in shown)]
         for name, values in self.parameters.items():
             lines.append(f"{name:{width}}" + "".join(f"{values[one]:>11.4g}" for one in shown))
-        return "\n".join([*lines, *map(str, self.motions)])
+        stations = [] if self.noise is None else self.noise.lines()
+        return "\n".join([*lines, *map(str, self.motions), *stations])
 
 
 def run_summary(model: Model, state: State, data: Mapping[str, Any]) -> RunSummary:
@@ -75,4 +78,5 @@ def run_summary(model: Model, state: State, data: Mapping[str, Any]) -> RunSumma
         name: dict(zip(map(str, STATISTICS), values.tolist()))
         for name, values in flat_parameters(summarise(state).parameters).items()
     }
-    return RunSummary(float(state.t), statistics, motions(model, state.parameters, data))
+    noise = getattr(state, "station_noise", None)
+    return RunSummary(float(state.t), statistics, motions(model, state.parameters, data), noise)

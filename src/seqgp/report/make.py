@@ -24,7 +24,7 @@ from seqgp.plots.figures import COARSE, LATTICE, MAX_FRAMES, spread
 from seqgp.plots.history import History, history_of, stations_of
 from seqgp.report.comparison import compare_forecasts
 from seqgp.report.page import Page
-from seqgp.report.parts import prior_intervals, seconds_of, settings_in_words, station_section
+from seqgp.report.parts import noise_section, prior_intervals, seconds_of, settings_in_words, station_section
 from seqgp.report.sentences import (
     about_dots,
     about_forecasts,
@@ -90,6 +90,9 @@ def _page(
         said = [sentence._replace(text=for_command_line(sentence.text)) for sentence in said]
     page.findings(said)
     station_section(page, history)
+    noise = getattr(store.latest().state, "station_noise", None)
+    if noise is not None:
+        noise_section(page, noise)
     _latent(page, history, frames, now, surfaces, model)
     _series(page, history)
     _parameters(page, history, model, transform_of(store.manifest.section("data")))

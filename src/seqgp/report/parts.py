@@ -16,6 +16,7 @@ from seqgp.model import Model
 from seqgp.plots.history import History
 from seqgp.report.page import Page
 from seqgp.report.sentences import Sentence
+from seqgp.samplers.online.stations import StationNoise
 
 ROWS = 60  # of the table of stations, those that are flagged first
 HEAD = ("station", "state", "since", "size", "readings", "missing", "mean error", "sd of score", "wrong", "unused")
@@ -41,6 +42,18 @@ def station_section(page: Page, history: History) -> None:
     page.numbers(HEAD, [_cells(found, i) for i in range(min(len(found.stations), ROWS))])
     if len(found.stations) > ROWS:
         page.text(f"{ROWS} of {len(found.stations)} stations are shown.", soft=True)
+
+
+def noise_section(page: Page, noise: StationNoise) -> None:
+    """The noise of each station, the noisiest first."""
+    page.heading("Noise of stations")
+    rows = noise.table()
+    page.numbers(
+        ("station", "noise, median", "2.5%", "97.5%"),
+        [[name, *(f"{value:.4g}" for value in values)] for name, *values in rows[:ROWS]],
+    )
+    if len(rows) > ROWS:
+        page.text(f"The {ROWS} noisiest of {len(rows)} stations are shown.", soft=True)
 
 
 def _cells(found: StationReport, i: int) -> list[str]:

@@ -1,5 +1,7 @@
 """A noise for each station: against the exact posterior, by importance sampling in NumPy."""
 
+import json
+
 import jax
 import numpy as np
 import numpyro.distributions as dist
@@ -7,7 +9,9 @@ import pytest
 
 import seqgp
 from seqgp import kernels, likelihoods
+from seqgp.cli import main
 from seqgp.reference import gaussian_posterior
+from seqgp.report import report
 
 X = np.array([[0.0], [0.7], [1.5]])
 TIMES = np.arange(8) * 0.5
@@ -135,6 +139,25 @@ def test_names_come_from_the_context_else_from_places():
     plain = seqgp.run(sampler, snapshots()[:2], key=jax.random.key(0)).state
     assert plain.station_noise.names == ("0", "0.7", "1.5")
     assert np.array_equal(plain.latent, named.latent)
+
+
+def test_summary_and_report_have_the_noisiest_station_first(tmp_path, capsys):
+    sampler = seqgp.OnlineSampler(model(), particles=16, draws=50)
+    labelled = [seqgp.Snapshot(s.t, s.x, s.y, labels=["Oslo", "Bergen", "Narvik"]) for s in snapshots()[:3]]
+    run = seqgp.run(sampler, labelled, key=jax.random.key(0), store=tmp_path / "run", progress=False)
+    table = run.state.station_noise.table()
+    assert {name for name, *_ in table} == {"Oslo", "Bergen", "Narvik"}
+    said = str(run.summary())
+    assert "noise of station" in said
+    assert said.index(table[0][0]) < said.index(table[1][0]) < said.index(table[2][0])
+    assert run.state.station_noise.lines(2)[-1] == "1 more stations have less noise"
+    with pytest.raises(SystemExit):
+        main(["summary", str(tmp_path / "run"), "--json"])
+    found = json.loads(capsys.readouterr().out)["station_noise"]
+    assert [row["station"] for row in found] == [name for name, *_ in table]
+    assert found[0]["median"] == pytest.approx(table[0][1])
+    page = report(run, tmp_path / "report.html").read_text()
+    assert page.index("Noise of stations") < page.index(table[0][0], page.index("Noise of stations"))
 
 
 def test_who_does_not_learn_noises_of_stations_refuses_them():

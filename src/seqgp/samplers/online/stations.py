@@ -32,7 +32,7 @@ class StationNoise(NamedTuple):
     """The standard deviation of each station's noise."""
 
     x: Float[np.ndarray, "M D"]  # the stations
-    names: tuple[str, ...]  # from the context; else where they are
+    names: tuple[str, ...]  # from the context or the labels of rows; else where they are
     noise: Float[np.ndarray, "draws M"]
 
     def thinned(self, index: np.ndarray) -> StationNoise:
@@ -49,6 +49,15 @@ class StationNoise(NamedTuple):
         low, middle, high = np.quantile(self.noise, [0.025, 0.5, 0.975], axis=0)
         order = np.argsort(-middle, kind="stable")
         return [(self.names[i], float(middle[i]), float(low[i]), float(high[i])) for i in order]
+
+    def lines(self, most: int = 20) -> list[str]:
+        """The table as text, with so many stations at most."""
+        rows = self.table()
+        width = max(len("noise of station"), *(len(name) for name, *_ in rows[:most]))
+        head = f"{'noise of station':{width}}{'50%':>11}{'2.5%':>11}{'97.5%':>11}"
+        body = [f"{name:{width}}" + "".join(f"{one:>11.4g}" for one in values) for name, *values in rows[:most]]
+        rest = [f"{len(rows) - most} more stations have less noise"] if len(rows) > most else []
+        return [head, *body, *rest]
 
 
 def check_by_station(model: Model, history: int | None, forget: float, latent: Any) -> None:
@@ -140,6 +149,7 @@ def _names(history: Timeline, x: Float[np.ndarray, "M D"]) -> tuple[str, ...]:
     named: dict[bytes, str] = {}
     for snapshot in history.snapshots:
         names = snapshot.context.get("station") if isinstance(snapshot.context, dict) else None
+        names = getattr(snapshot, "labels", None) if names is None else names
         if names is not None:
             rows = np.ascontiguousarray(snapshot.x)
             named |= {row.tobytes(): str(name) for row, name in zip(rows, np.broadcast_to(names, len(rows)))}
