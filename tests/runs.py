@@ -39,6 +39,6 @@ def key():
 
 
 def same(a, b):
-    """Whether two states are equal bit for bit."""
-    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-    return all(np.array_equal(np.asarray(x), np.asarray(y)) for x, y in pairs)
+    """Whether two states are equal bit for bit; NaN equals NaN."""
+    pairs = [(np.asarray(x), np.asarray(y)) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)]
+    return all(np.array_equal(x, y, equal_nan=x.dtype.kind == "f") for x, y in pairs)

@@ -23,7 +23,7 @@ COMMANDS = {  # where each is, and the first line of its docstring
         "Show what the data of stations say before a model is chosen, on a page, and suggest a model.",
     ),
     "fit": ("fitting", "Sample after each time of a table, and keep the draws in a run."),
-    "update": ("fitting", "Add one or more later times to a run."),
+    "update": ("fitting", "Add one or more later times to a run; rows that are late or corrected revise its past."),
     "watch": (
         "watching",
         "Take new tables as they arrive in a folder, until stopped by a signal (Ctrl-C, or SIGTERM).",

@@ -117,7 +117,7 @@ def predict(
     state = store.latest().state
     key = stream(seed or 0, "predict")
     if when is not None and when < state.t:
-        _check_past(t, state, averaged)
+        _check_past(t, store, state, averaged)
         prediction = predict_past(key, model, state, x, when, context, data.columns().transform)
     elif averaged is None:
         prediction = in_units(predict_at(key, model, state, x, when, context), data.columns().transform)
@@ -247,12 +247,13 @@ def _one_of(*tables: Path | None) -> Path:
     return found[0]
 
 
-def _check_past(t: str | None, state: Any, averaged: Any) -> None:
+def _check_past(t: str | None, store: Store, state: Any, averaged: Any) -> None:
     """Raise unless a past time can be predicted from a state."""
+    before = f"--time {t}: before the last time of the run, {moment(store, state.t)}"
     if averaged is not None:
-        raise Mistake(f"--time {t}: before the last time of the run; --average takes the present and the future alone")
+        raise Mistake(f"{before}; --average takes the present and the future alone")
     if not isinstance(state, OnlineState):
-        raise Mistake(f"--time {t}: before the last time of the run, and this sampler keeps no past: only online does")
+        raise Mistake(f"{before}, and this sampler keeps no past: only online does")
 
 
 def _with_time(frame: Any, data: DataSection, t: float) -> Any:
