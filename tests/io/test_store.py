@@ -26,7 +26,7 @@ def test_reading_gives_what_was_sampled(made):
     assert store.times == [s.t for s in snapshots(4)]
     last = store.latest()
     assert same(last.state, made[0].state)
-    assert last.info == made[0].infos[-1]
+    assert same(last.info, made[0].infos[-1])
     assert same(tuple(last.snapshot), tuple(snapshots(4)[-1]))
     assert store[0.1].number == 2
     assert store[0.1].state.t == 0.1
