@@ -11,7 +11,6 @@ from .base.info import ChainInfo as ChainInfo
 from .base.info import Info as Info
 from .base.info import OnlineInfo as OnlineInfo
 from .base.priors import ScaledSigmoid as ScaledSigmoid
-from .base.priors import inverse_softplus as inverse_softplus
 from .base.snapshot import Snapshot as Snapshot
 from .evaluate.average import average as average
 from .evaluate.calibrate import calibrate as calibrate
@@ -29,7 +28,6 @@ from .fleets.run import fleet as fleet
 from .fleets.stream import Stream as Stream
 from .io.arviz import to_datatree as to_datatree
 from .io.errors import StoreError as StoreError
-from .io.errors import TableError as TableError
 from .io.monitor import monitor as monitor
 from .io.run import Run as Run
 from .io.run import run as run
@@ -46,7 +44,6 @@ from .runtime.precision import enable_x64 as enable_x64
 from .samplers.base import Sampler as Sampler
 from .samplers.base import State as State
 from .samplers.full.sampler import FullSampler as FullSampler
-from .samplers.full.stacked import FullState as FullState
 from .samplers.loop import steps as steps
 from .samplers.online.sampler import OnlineSampler as OnlineSampler
 from .samplers.online.smooth import smooth as smooth

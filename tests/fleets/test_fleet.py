@@ -62,7 +62,7 @@ def test_a_stream_that_fails_fails_alone(tmp_path, done):
 
     found = seqgp.fleet(
         [
-            seqgp.Stream("late", chosen, [*good[:3], good[1]]),
+            seqgp.Stream("wide", chosen, [*good[:3], seqgp.Snapshot(3, [[0.0, 1.0]], [0.0])]),
             seqgp.Stream("breaks", chosen, breaks),
             seqgp.Stream("nothing", chosen, []),
             seqgp.Stream("wrong", chosen, lambda: [*good[:1], "no snapshot"]),
@@ -71,8 +71,8 @@ def test_a_stream_that_fails_fails_alone(tmp_path, done):
         store=tmp_path,
     )
     rows = {row.stream: row for row in found.rows}
-    assert (rows["late"].steps, rows["late"].step) == (3, 4)
-    assert "t = 1.0 is not after the last t = 2.0" in rows["late"].error
+    assert (rows["wide"].steps, rows["wide"].step) == (3, 4)
+    assert rows["wide"].error == "Snapshot: x has 2 columns, but the last one had 1"
     assert (rows["breaks"].steps, rows["breaks"].step) == (2, 3)
     assert rows["breaks"].error == "ZeroDivisionError: the disk of the exchange"
     assert "raise ZeroDivisionError" in rows["breaks"].trace
@@ -83,7 +83,7 @@ def test_a_stream_that_fails_fails_alone(tmp_path, done):
     assert len(found.failed) == 4
     assert same_draws(done[0], tmp_path, ["s1"])
     states = {one.outcome.stream: one.state for one in statuses(tmp_path)}
-    assert states == dict.fromkeys(("late", "breaks", "nothing", "wrong"), "failed") | {"s1": "done"}
+    assert states == dict.fromkeys(("wide", "breaks", "nothing", "wrong"), "failed") | {"s1": "done"}
     assert statuses(tmp_path)[-1].outcome.stream == "s1"  # the worst come first
 
 

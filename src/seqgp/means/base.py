@@ -18,12 +18,22 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float
 
 from seqgp.base.errors import DataError, ModelError
-from seqgp.base.priors import FromDistribution, Kept, Parameter, Parameters, Prior, Slot, as_entry, as_slot
+from seqgp.base.priors import (
+    FromDistribution,
+    Kept,
+    Parameter,
+    Parameters,
+    Prior,
+    Slot,
+    as_entry,
+    as_slot,
+    inverse_softplus,
+)
 from seqgp.base.snapshot import Context, Snapshot
 from seqgp.linalg.types import ArrayLike
 from seqgp.means.features import Feature, FromContext
 
-__all__ = ["Linear"]
+__all__ = ["Linear", "inverse_softplus"]
 
 
 FeatureLike = str | Feature | FromContext | Callable[[float, np.ndarray], ArrayLike]

@@ -137,7 +137,7 @@ def test_a_tinygp_kernel_and_a_prior_through_a_function():
 def _level_model(space):
     return seqgp.Model(
         kernel=seqgp.Separable(time=seqgp.kernels.Matern32(1.0), space=space),
-        mean=seqgp.ScaledSigmoid(0, 0.5).through(seqgp.inverse_softplus),
+        mean=seqgp.ScaledSigmoid(0, 0.5).through(seqgp.means.inverse_softplus),
         likelihood=seqgp.likelihoods.Gaussian(0.5),
     )
 

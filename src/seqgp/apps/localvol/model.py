@@ -112,7 +112,7 @@ class LocalVolatility:
         sigmoid = seqgp.ScaledSigmoid(0.0, 1.0)
         inner = sigmoid if level is None else level
         known = isinstance(inner, (int, float))
-        middle = float(seqgp.inverse_softplus(jnp.asarray(inner))) if known else _through(inner)
+        middle = float(seqgp.means.inverse_softplus(jnp.asarray(inner))) if known else _through(inner)
         self.model = seqgp.Model(
             kernel=kernel
             or seqgp.Separable(
@@ -266,7 +266,7 @@ def _through(level: Any) -> Any:
     """A prior of the level of volatility, as one of `mu`."""
     if not hasattr(level, "through"):
         raise ValueError(f"level: expected a number or a seqgp.ScaledSigmoid, got {type(level).__name__}")
-    return level.through(seqgp.inverse_softplus)
+    return level.through(seqgp.means.inverse_softplus)
 
 
 def _increasing(name: str, values: ArrayLike) -> Float[np.ndarray, " n"]:

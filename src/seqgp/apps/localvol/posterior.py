@@ -135,7 +135,7 @@ class SurfaceGrid(eqx.Module):
 
     def prior_dominated(self, share: float = PRIOR_SHARE) -> Bool[np.ndarray, "m n"]:
         """Where quotes say nothing: beyond all of them, or where the posterior is hardly narrower than the prior."""
-        level = np.asarray(seqgp.inverse_softplus(jnp.asarray(self.draws)))
+        level = np.asarray(seqgp.means.inverse_softplus(jnp.asarray(self.draws)))
         wide = level.std(axis=0) > share * self.prior_sd
         return wide if self.quoted is None else wide | self.quoted.beyond(self.maturities, self.log_moneyness)
 
