@@ -10,14 +10,12 @@ from rich.box import SIMPLE
 from rich.table import Column, Table
 from rich.text import Text
 
-from seqgp.base.flags import shown_pair
 from seqgp.cli.common import Debug, Json, Mistake, RunFolder, check_target, command, open_run, show
-from seqgp.evaluate.stations import StationReport, StationStatus
+from seqgp.evaluate.stations import HEAD, StationReport, station_cells
 from seqgp.io.export import write_table
 from seqgp.io.monitor import monitor
 
 TABLES = (".csv", ".parquet")
-HEAD = ("station", "state", "since", "size", "readings", "missing", "mean error", "sd of score", "wrong", "unused")
 
 
 @command
@@ -48,7 +46,7 @@ def stations(
 def _show(out: Any, found: StationReport, output: Path | None) -> None:
     table = Table(*(Column(name, no_wrap=True) for name in HEAD), box=SIMPLE)
     for one in found.stations:
-        table.add_row(*(Text(cell) for cell in cells(one, found)))
+        table.add_row(*(Text(cell) for cell in station_cells(one, found)))
     out.print(table)
     for sentence in found.sentences():
         out.print(sentence, markup=False)
@@ -56,13 +54,3 @@ def _show(out: Any, found: StationReport, output: Path | None) -> None:
         out.print("no station is flagged", markup=False)
     if output is not None:
         out.print(f"wrote {output}", markup=False)
-
-
-def cells(one: StationStatus, found: StationReport) -> list[str]:
-    """The row of a station in a table for people."""
-    flag = one.now
-    size = "" if flag is None else f"{'-' if flag.size < 0 else ''}{shown_pair(abs(flag.size), flag.se)}"
-    since = "" if flag is None else found.moment(flag.since)
-    numbers = (f"{one.mean_error:.3g}", f"{one.sd_score:.2f}") if one.readings else ("", "")
-    counts = (str(one.readings), str(one.missing))
-    return [one.station, one.state, since, size, *counts, *numbers, str(len(one.wrong)), str(one.unused)]

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqgp.base.errors import extra
-from seqgp.base.flags import HEADLINES, TREATED, StationFlag
+from seqgp.base.flags import HEADLINES, TREATED, StationFlag, shown_pair
 from seqgp.base.info import LeaveOneOut, StationInfo
+
+HEAD = ("station", "state", "since", "size", "readings", "missing", "mean error", "sd of score", "wrong", "unused")
 
 
 class StationStep(NamedTuple):
@@ -171,3 +173,13 @@ def station_report(steps: Iterable[StationStep], moment: Callable[[float], str])
     found = [one.status(name) for name, one in sums.items()]
     found.sort(key=lambda one: (one.now is None, -len(one.wrong) if one.now is None else 0))
     return StationReport(tuple(found), robust, moment)
+
+
+def station_cells(one: StationStatus, found: StationReport) -> list[str]:
+    """The row of a station in a table for people."""
+    flag = one.now
+    size = "" if flag is None else f"{'-' if flag.size < 0 else ''}{shown_pair(abs(flag.size), flag.se)}"
+    since = "" if flag is None else found.moment(flag.since)
+    numbers = (f"{one.mean_error:.3g}", f"{one.sd_score:.2f}") if one.readings else ("", "")
+    counts = (str(one.readings), str(one.missing))
+    return [one.station, one.state, since, size, *counts, *numbers, str(len(one.wrong)), str(one.unused)]

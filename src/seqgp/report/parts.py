@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from seqgp.base.flags import shown_pair, station_names
+from seqgp.base.flags import station_names
 from seqgp.base.info import Info, OnlineInfo
-from seqgp.evaluate.stations import StationReport, StationStep, station_report
+from seqgp.evaluate.stations import HEAD, StationStep, station_cells, station_report
 from seqgp.io.store import Store
 from seqgp.model import Model
 from seqgp.plots.history import History
@@ -19,7 +19,6 @@ from seqgp.report.sentences import Sentence
 from seqgp.samplers.online.stations import StationNoise
 
 ROWS = 60  # of the table of stations, those that are flagged first
-HEAD = ("station", "state", "since", "size", "readings", "missing", "mean error", "sd of score", "wrong", "unused")
 
 
 def station_section(page: Page, history: History) -> None:
@@ -39,7 +38,7 @@ def station_section(page: Page, history: History) -> None:
     )
     if found.flagged:
         page.findings([Sentence(False, f"{sentence}.") for sentence in found.sentences()])
-    page.numbers(HEAD, [_cells(found, i) for i in range(min(len(found.stations), ROWS))])
+    page.numbers(HEAD, [station_cells(one, found) for one in found.stations[:ROWS]])
     if len(found.stations) > ROWS:
         page.text(f"{ROWS} of {len(found.stations)} stations are shown.", soft=True)
 
@@ -54,16 +53,6 @@ def noise_section(page: Page, noise: StationNoise) -> None:
     )
     if len(rows) > ROWS:
         page.text(f"The {ROWS} noisiest of {len(rows)} stations are shown.", soft=True)
-
-
-def _cells(found: StationReport, i: int) -> list[str]:
-    one = found.stations[i]
-    flag = one.now
-    size = "" if flag is None else f"{'-' if flag.size < 0 else ''}{shown_pair(abs(flag.size), flag.se)}"
-    numbers = (f"{one.mean_error:.3g}", f"{one.sd_score:.2f}") if one.readings else ("", "")
-    since = "" if flag is None else found.moment(flag.since)
-    counts = (str(one.readings), str(one.missing))
-    return [one.station, one.state, since, size, *counts, *numbers, str(len(one.wrong)), str(one.unused)]
 
 
 def _when(history: History, t: float) -> str:
