@@ -37,11 +37,12 @@ class Model(eqx.Module):
 
     Args:
         kernel: the covariance of the latent process.
-        likelihood: the distribution of the data given the level ``f + mean``.
-        mean: the mean level, a number or a prior; or a mean with covariates, :class:`seqgp.means.Linear`.
-        jitter: what the chains of ``SequentialSampler`` and ``FullSampler`` add to the diagonal of covariance matrices,
-            relative to ``scale²``. Several increasing values are tried in turn where a matrix is not positive definite;
-            with one, the proposal is rejected. The filters of ``OnlineSampler`` add none.
+        likelihood: the distribution of the data given the latent function, its mean included.
+        mean: the mean of the latent function: a number, a prior, or a mean with covariates,
+            :class:`seqgp.means.Linear`.
+        jitter: what ``SequentialSampler`` and ``FullSampler`` add to the diagonal of covariance matrices, relative to
+            ``scale²``. With several increasing values they try the next one if a matrix is not positive definite; with
+            one they reject the proposal. The filters of ``OnlineSampler`` add none.
     """
 
     kernel: LatentKernel
@@ -162,7 +163,7 @@ class Model(eqx.Module):
         return {name: values[name] for name in self.inferred}
 
     def means(self, z: Float[ArrayLike, "draws d"]) -> Float[Array, " draws"]:
-        """The mean level, known or inferred, of each of many draws; covariates add to it."""
+        """The constant part of the mean, known or inferred, in each of many draws; covariates add to it."""
         return jax.vmap(lambda one: self.parameters(one)["mean"])(z)
 
     def fingerprint(self) -> dict[str, str]:
@@ -174,7 +175,7 @@ class Model(eqx.Module):
         return self.fingerprint_in_version(3)
 
     def fingerprint_in_version(self, version: int) -> dict[str, str]:
-        """The fingerprint as a version of seqgp (0.2, 0.3) tells it."""
+        """The fingerprint that a version of seqgp (0.2, 0.3) computes."""
         return {
             "kernel": describe(self.kernel, version),
             "mean": describe(self.mean, version),

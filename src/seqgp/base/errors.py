@@ -2,7 +2,7 @@
 
 
 class SeqgpError(Exception):
-    """The base of all errors raised on purpose."""
+    """The base class of all errors that seqgp raises."""
 
 
 class ModelError(SeqgpError, ValueError):

@@ -78,7 +78,7 @@ class StationInfo(NamedTuple):
 
 
 class OnlineInfo(NamedTuple):
-    """A step of the online sampler."""
+    """What a step of the online sampler reports."""
 
     t: float
     step: int
@@ -112,7 +112,7 @@ class OnlineInfo(NamedTuple):
 
 
 class ChainInfo(NamedTuple):
-    """A step of a sampler that runs Markov chains."""
+    """What a step of a sampler with Markov chains reports."""
 
     t: float
     step: int

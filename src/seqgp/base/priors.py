@@ -324,5 +324,5 @@ def check_positive(slot: Kept, where: str) -> None:
 
 
 def inverse_softplus(value: Float[Array, "..."]) -> Float[Array, "..."]:
-    """``log(exp(value) − 1)``, accurate for large and small values: ``softplus`` undone."""
+    """``log(exp(value) − 1)``, the inverse of ``softplus``, accurate for large and small values."""
     return value + jnp.log(-jnp.expm1(-value))

@@ -31,15 +31,15 @@ class _Fields(NamedTuple):
 
 
 class Snapshot(_Fields):
-    """The data of one time, checked.
+    """The data of one time, with its values checked.
 
     Args:
         t: the time, a number.
-        x: the inputs where the latent is wanted, ``(N, D)``.
-        y: the data; NaN (or masked) where missing. ``(N,)`` for the ready-made likelihoods; any shape for one's own:
-            whether it fits can only be said with the model, so a sampler looks first of all.
-        context: anything else that the likelihood needs, a tree of arrays (exposures, quotes, …).
-        labels: names of the rows of ``x``, stations say, for the monitor, reports and tables.
+        x: the inputs of the latent function, ``(N, D)``.
+        y: the data; NaN (or masked) where missing. ``(N,)`` for the ready-made likelihoods, any shape for a likelihood
+            of your own; the sampler checks it against the model before anything else.
+        context: anything else that the mean and the likelihood need, a tree of arrays (covariates, exposures, …).
+        labels: names of the rows of ``x``, such as stations, for the monitor, reports and tables.
     """
 
     labels: list[str] | None

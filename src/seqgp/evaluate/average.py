@@ -85,10 +85,10 @@ def average(
 ) -> Average:
     """Average the models of several runs over the same data.
 
-    Weights from the evidence are the posterior probabilities of the models, all alike before: right if one of them is
-    true, and soon all on one model. Weights from forecasts maximise the mean log score of the mixture over the steps
-    that all runs forecast (stacking): better where no model is true, and where a model explains the past well but
-    forecasts badly.
+    Weights from the evidence are the posterior probabilities of the models under equal prior probabilities. They are
+    right if one of the models is true, and soon put all weight on one. Weights from forecasts (stacking) maximise the
+    mean log score of the mixture over the steps that all runs forecast. They are better if no model is true, or if a
+    model explains the past well but forecasts badly.
 
     Args:
         runs: a run for each name, over the same snapshots.

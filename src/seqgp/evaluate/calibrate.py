@@ -81,19 +81,19 @@ def calibrate(
 ) -> Calibration:
     """Simulation-based calibration of a sampler.
 
-    The draws of a simulation are thinned to 99; they should be close to independent, so choose the sampler's ``thin``
-    generously. Simulations run in parallel: one chain each is best.
+    Each simulation keeps 99 of its draws. They should be close to independent, so choose a generous ``thin`` of the
+    sampler. Simulations run in parallel: one chain each is best.
 
     Args:
         key: a random key.
-        model: what to simulate from; the sampler's own model, unless a mistake is to be found out.
+        model: what to simulate from: the sampler's own model, or another one to test the test.
         sampler: :class:`seqgp.SequentialSampler`, :class:`seqgp.FullSampler` or
             :class:`seqgp.reference.CollapsedSampler`, with 99 draws or more.
-        simulations: how many.
+        simulations: the number of simulated data sets.
         design: snapshots whose ``t``, ``x``, ``context`` and missing values are used; with several, a sequential
             sampler makes a step for each, and is tested at the last. By default, ten inputs at one time.
-        latents: how many values of the latent are tested.
-        progress: called with the share that is done.
+        latents: the number of values of the latent function to test.
+        progress: called with the completed share, from 0 to 1.
     """
     require_x64()
     if positive("simulations", simulations) < FEWEST:

@@ -93,10 +93,10 @@ def compare(runs: Mapping[str, Any]) -> Comparison:
     The evidence is the marginal density of the data, with parameters and latent function integrated out. Runs of the
     online sampler have it. Forecasts (``run(…, forecast=True)``) are compared over the steps that all runs forecast.
 
-    Where runs transform their data differently, their evidence is of different data and is left out. Scores of
-    forecasts are in the units of the data. Standard errors of differences between forecasts are paired: they are of the
-    differences step by step, and allow for their dependence in time. Printed, the comparison says where evidence and
-    forecasts disagree: an extra term may explain the past and forecast badly.
+    Runs that transform their data differently have evidence of different data, so the comparison leaves it out. Scores
+    of forecasts are in the units of the data. Differences between forecasts are paired step by step, and their standard
+    errors allow for dependence in time. The printed comparison says where evidence and forecasts disagree: an extra
+    term may explain the past and forecast badly.
 
     Args:
         runs: a run for each name, over the same snapshots.

@@ -86,18 +86,18 @@ class DataExploration(NamedTuple):
 
 
 def explore(snapshots: Iterable[Any], period: float | None = None, lags: int = 6, bins: int = 8) -> DataExploration:
-    """What data of stations say before a model is chosen, by a method of moments that takes seconds.
+    """Explore data of stations before choosing a model, by a method of moments that takes seconds.
 
-    An empirical variogram in space and time with separable Matérn kernels fitted to it; whether stations lag behind
-    others (a delay); the noise of each station; a season of the variance; missing data. ``suggested.model()`` is a
-    model whose priors are wide around what was found, in the units of the data. Distances are Euclidean, over all
-    columns of ``x``.
+    The result has an empirical variogram in space and time with separable Matérn kernels fitted to it, a test whether
+    stations lag behind others (a delay), the noise of each station, a season of the variance, and missing data.
+    ``suggested.model()`` is a model with wide priors around these estimates, in the units of the data. Distances are
+    Euclidean, over all columns of ``x``.
 
     Args:
         snapshots: in order of time; ``y`` has a value for each place, NaN where missing.
-        period: of a season that the variance may have, in units of time; None looks for none.
-        lags: how many lags in time the variogram has.
-        bins: how many classes of distance.
+        period: the period of a season that the variance may have, in units of time; None for no season.
+        lags: the number of lags in time of the variogram.
+        bins: the number of classes of distance.
     """
     for name, value, least in (("lags", lags, 1), ("bins", bins, 2)):
         if not isinstance(value, int) or value < least:

@@ -137,13 +137,13 @@ def predict(
 
     Args:
         key: a random key.
-        model: the model that the state was sampled with.
+        model: the model of the state.
         state: the draws.
         x_new: the inputs, ``(n, D)``.
         t: the time; the last one by default, later for a forecast.
-        context: what the likelihood needs besides, for the new data.
-        joint: whether values at several inputs are drawn together. With ``False`` each is drawn from its own marginal
-            given the parameters of a draw, in batches: for maps of many points, where no covariance between them fits.
+        context: covariates, exposures and the like at the new inputs, as in a snapshot.
+        joint: whether to draw values at several inputs jointly. With ``False`` each comes from its own marginal given
+            the parameters of a draw, in batches: for maps with too many points for a covariance between them.
     """
     require_x64()
     if not hasattr(state, "predictive"):

@@ -65,14 +65,15 @@ def replicate(
     *,
     progress: Callable[[float], None] | None = None,
 ) -> Replicates:
-    """Run a sequence several times, and estimate the Monte Carlo error of one run.
+    """Run a sequence several times to estimate the Monte Carlo error of one run.
 
     Args:
         key: a random key.
         sampler: the sampler.
         snapshots: the data, in the order of time.
-        replicates: how many independent runs; the error is known to about ``1 / sqrt(2 (replicates − 1))``.
-        progress: called with the share that is done.
+        replicates: the number of independent runs; the relative error of the estimate is about
+            ``1 / sqrt(2 (replicates − 1))``.
+        progress: called with the completed share, from 0 to 1.
     """
     if positive("replicates", replicates) < 2:
         raise SamplerError("replicate: replicates = 1, but an error shows only between two runs or more")

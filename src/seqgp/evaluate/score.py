@@ -40,18 +40,18 @@ def score(
     (``k`` *steps ahead*), and from all snapshots of the run (*smoothed*). For Gaussian data and the online sampler the
     scores of filtered and forecast data are exact given the particles; others are estimated from draws.
 
-    The same data are predicted by persistence, by an AR(1) and, without steps ahead, by kriging of the snapshot of the
-    same time. These see the same data of the run as the model does.
+    For comparison, persistence, an AR(1) and, without steps ahead, kriging of the snapshot of the same time predict the
+    same data, from the data that the model saw.
 
     Args:
-        run: a run with a store, or a :class:`seqgp.Store`. Of a run in memory only the last state is known, so filtered
-            predictions before the last time are not.
+        run: a run with a store, or a :class:`seqgp.Store`. A run in memory holds its last state only, so it has no
+            filtered predictions before the last time.
         held_out: snapshots with values that the run has not seen, in any order of time.
-        ahead: numbers of steps ahead; 0 is filtered.
-        smoothed: whether smoothed predictions are scored; the online sampler alone has them.
-        baselines: whether simple forecasts are scored.
-        draws: how many are used where scores are estimated from draws.
-        seed: of the random numbers.
+        ahead: the numbers of steps ahead; 0 is filtered.
+        smoothed: whether to score smoothed predictions; only the online sampler has them.
+        baselines: whether to score simple forecasts too.
+        draws: the number of draws for scores that are estimated from draws.
+        seed: the seed of the random numbers.
 
     Returns:
         scores by way and forecaster: ``print(score)``, ``score.rows``, ``score.frame()``.

@@ -136,7 +136,7 @@ class Latent(Protocol):
         ...
 
     def report(self, model: Model, z: Float[Array, " d"], x: np.ndarray) -> tuple[dict[str, float], list[str]]:
-        """What a person wants to know of its accuracy at ``z`` and ``x``: numbers, and remarks in plain words."""
+        """Its accuracy at ``z`` and ``x``, for people: numbers, and remarks in plain words."""
         ...
 
 

@@ -95,18 +95,18 @@ def fleet(
     Args:
         streams: each a :class:`seqgp.Stream`.
         store: the folder of the runs, one folder a stream; with a cluster, one that all its workers see.
-        client: a ``dask.distributed.Client``; without it the streams are run here, one after the other.
-        seed: of the random numbers.
-        keep: how many of the last steps of each run to keep whole; all by default.
-        forecast: whether each snapshot is predicted before it is used, for the scores of the table.
-        threads: how many cores a stream has: all in this process, one on a cluster (whose workers have as many threads
-            as streams at a time). Draws do not depend on it.
-        patience: seconds to wait, after all else is done, for a stream that another process holds and that does not
-            get on, or for a disk that is full.
-        progress: whether to show streams and steps as they come; by default where the output is a terminal.
-        timeout: seconds that a stream may go without a new step (its reading and compiling included) before it is left
-            behind and its row says so; no limit by default. Python cannot end a thread that hangs: it ends with the
-            process, and holds its run until then.
+        client: a ``dask.distributed.Client``; without it the streams run in this process, one after the other.
+        seed: the seed of the random numbers.
+        keep: the number of last steps of each run to keep complete; all by default.
+        forecast: whether to forecast each snapshot before its step, for the scores in the table.
+        threads: the number of cores per stream: by default all in this process, and one on a cluster (whose workers
+            have one thread per stream). Draws do not depend on it.
+        patience: seconds to wait, after all else is done, for a stream that another process holds without progress, or
+            for a disk that is full.
+        progress: whether to show streams and steps as they come; by default if the output is a terminal.
+        timeout: seconds that a stream may take for one step (reading and compilation included) before the fleet gives
+            up on it and its row says so; no limit by default. Python cannot end a thread that hangs: the thread ends
+            with the process, and holds its run until then.
     """
     require_x64()
     _check_timeout(timeout)

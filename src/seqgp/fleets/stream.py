@@ -25,11 +25,11 @@ class Stream:
     """One stream of a fleet: a name, a sampler or model, and snapshots.
 
     Args:
-        name: of the stream, and of the folder of its run; the stream's random numbers follow from it and the seed.
-        sampler: the sampler; or a model, for the best sampler that it allows. Streams that share one share what is
-            compiled for it.
-        snapshots: a sequence in the order of time; or a function without arguments that gives them, and is called where
-            the stream is run: what it reads does not pass through the client.
+        name: the name of the stream and of its run's folder. The stream's random numbers follow from it and the seed.
+        sampler: the sampler; or a model, for the best sampler that it allows. Streams with the same sampler share
+            compiled code.
+        snapshots: a sequence in the order of time; or a function without arguments that returns one. The function is
+            called where the stream runs, so the data do not pass through the client.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Stream:
             )
 
     def opened(self) -> tuple[Iterable[Snapshot], dict[str, Any] | None]:
-        """The snapshots, and what the run was configured with, to be remembered in its manifest."""
+        """The snapshots, and the configuration that the manifest of the run records."""
         return self.snapshots() if callable(self.snapshots) else self.snapshots, None
 
 

@@ -43,7 +43,7 @@ class Record(NamedTuple):
 
 
 def to_datatree(source: Any, model: Model | None = None) -> xr.DataTree:
-    """A run for ArviZ, xarray, NetCDF and Zarr.
+    """A run as a tree of xarray datasets, for ArviZ, NetCDF and Zarr.
 
     Groups: ``posterior`` (``latent``, and every parameter in natural units), ``posterior_predictive`` (replicated data
     at the same inputs), ``sample_stats`` (per step: R-hat, ESS, seconds, evaluations), ``observed_data`` and
@@ -53,8 +53,8 @@ def to_datatree(source: Any, model: Model | None = None) -> xr.DataTree:
     it transforms them, parameters are those of the model for the transformed data.
 
     Args:
-        source: a ``Run`` or a :class:`Store`; of a store, all steps that are kept whole.
-        model: the model, for the replicated data; a store knows it where it is made of ready-made parts.
+        source: a ``Run`` or a :class:`Store`; from a store, all steps that it keeps complete.
+        model: the model, for the replicated data; a store knows it if all its parts are ready-made.
     """
     store = source if isinstance(source, Store) else source.store
     model = model or getattr(source, "model", None)

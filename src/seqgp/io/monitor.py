@@ -33,11 +33,11 @@ class _Entry(NamedTuple):
 
 
 def monitor(source: Any, model: Model | None = None, false_alarms: float | None = None) -> StationReport:
-    """What is wrong with the stations of a run: level shifts, drifts, scatter, stuck values, wrong readings.
+    """Find faults of the stations of a run: level shifts, drifts, scatter, stuck values, wrong readings.
 
     Each step of :class:`seqgp.OnlineSampler` with Gaussian data predicts every reading from all others and the past
     (``info.loo``), and tests the scores of each station in sequence (:mod:`seqgp.monitoring.detectors`) at a stated
-    rate of false alarms. What the steps have found is in ``info.stations`` and ``info.warnings``; this collects it.
+    rate of false alarms. ``info.stations`` and ``info.warnings`` hold the results; this function collects them.
 
         report = seqgp.monitor(run)
         print(report)                 # Station 8 reads 3.9 ± 0.5 above its neighbours since t = 14
@@ -45,9 +45,9 @@ def monitor(source: Any, model: Model | None = None, false_alarms: float | None 
 
     Args:
         source: a ``Run``, or a :class:`seqgp.Store`.
-        model: the model, where the monitor begins anew and a store does not know it.
-        false_alarms: in 1000 readings of a station, at most: the monitor begins anew, at this rate. By default it is
-            read from the steps.
+        model: the model, if ``false_alarms`` is given and the store does not know it.
+        false_alarms: test all readings anew with this largest rate of false alarms, per 1000 readings of a station. By
+            default the results come from the steps.
     """
     if not isinstance(source, (Run, Store)):
         raise DataError(f"monitor: expected a run or a store, got {type(source).__name__}")

@@ -47,14 +47,14 @@ class Run(NamedTuple):
     why: str = ""
 
     def summary(self) -> RunSummary:
-        """The parameters now, and how patterns move where the kernel has a delay; printed, a table."""
+        """A table of the parameters at the last step and, with a delay in the kernel, of how patterns move."""
         from seqgp.io.summary import run_summary
 
         data = {} if self.store is None else self.store.manifest.section("data")
         return run_summary(self.model, self.state, data)
 
     def to_datatree(self) -> Any:
-        """For ArviZ: all whole steps of the store, or the last step of a run that is not stored."""
+        """For ArviZ: all complete steps of the store, or the last step of a run in memory."""
         from seqgp.io.arviz import to_datatree
 
         return to_datatree(self)
@@ -78,24 +78,24 @@ def run(
     With a store, every step is on disk before the next one begins. If the store exists, the loop resumes after its last
     step: it skips the snapshots that the store has used, and the draws are those of an uninterrupted run, bit for bit.
 
-    A snapshot that is late, or that has other data for a known time (all missing: retracts it), revises the past: the
-    state becomes that of a run to which the data came in order. Such a step has the time of the last one, and its
-    ``info.extras`` say how many times were added, replaced and retracted, and by how many standard deviations the
-    state moved. Late snapshots that follow each other in a list are put in together.
+    A late snapshot, or one with other data for a known time (all missing: a retraction), revises the past: the state
+    becomes that of a run to which the data came in order. Such a step has the time of the last one, and its
+    ``info.extras`` say how many times it added, replaced and retracted, and by how many standard deviations the state
+    moved. Late snapshots that follow each other in a list make one revision.
 
     Args:
         sampler: the sampler; or a model, for the best sampler that it allows (``run.why`` says which).
         snapshots: any iterable, in the order in which the data come; one that never ends is fine with ``keep``.
         key: a random key; may be left out to continue a store, or with a model (then ``jax.random.key(0)``).
-        state: where to go on from, without a store; a new sequence by default.
+        state: the state to continue from, without a store; a new run by default.
         callbacks: called with ``(state, info)`` after each step; raise ``StopIteration`` to end the loop.
-        progress: whether to show a progress bar; by default where the output is a terminal.
-        keep: how many of the last steps to keep: whole on disk (older ones become summaries), and as infos in memory.
+        progress: whether to show a progress bar; by default if the output is a terminal.
+        keep: the number of last steps to keep: complete on disk (older ones become summaries), and as infos in memory.
         store: the folder of the run.
-        forecast: whether each snapshot is predicted before it is used, and the prediction's scores noted in the info.
+        forecast: whether to forecast each snapshot before its step, and write the scores into the info.
         late: what to do with late and corrected snapshots: ``"revise"`` the past (the online sampler), ``"refuse"``
             them with an error, or ``"skip"`` them with a warning.
-        configuration: with a store, anything (JSON) to remember in its manifest, in place of what it remembers.
+        configuration: with a store, JSON data for its manifest, in place of earlier ones.
     """
     _check_arguments(sampler, snapshots, key, state, keep)
     check_late(late)

@@ -72,7 +72,7 @@ class Store:
 
     @property
     def model(self) -> Model | None:
-        """The model, where it is made of ready-made parts; one with code of one's own is not stored."""
+        """The model, if all its parts are ready-made; a store holds no code of your own."""
         try:
             return self.manifest.build_model()
         except SeqgpError as error:
@@ -101,7 +101,7 @@ class Store:
         return [step.t for step in self]
 
     def standing(self) -> list[Step]:
-        """One step a time: where late data revised the past, the last of those at that time."""
+        """The current step of each time: after a revision, the last one at that time."""
         found: list[Step] = []
         for step in self:
             if found and step.late_times:
@@ -110,7 +110,7 @@ class Store:
         return found
 
     def snapshots(self) -> list[Snapshot]:
-        """The data of all times as they are now, late and corrected ones included."""
+        """The current data of all times, with late and corrected ones."""
         return self.latest().data_now()
 
     def step(self, number: int) -> Step:
@@ -139,7 +139,7 @@ class Store:
         raise StoreError(f"{self.path}: no step at t = {t}; the run has {span}")
 
     def to_datatree(self, model: Model | None = None) -> Any:
-        """All whole steps for ArviZ; see :func:`seqgp.to_datatree`."""
+        """All complete steps for ArviZ; see :func:`seqgp.to_datatree`."""
         from seqgp.io.arviz import to_datatree
 
         return to_datatree(self, model)

@@ -238,7 +238,7 @@ class Product(Combined):
 class Constant(Kernel):
     """``scale²`` everywhere: an unknown constant; in a product, the scale of the other factor.
 
-    The scale is given by name, ``Constant(scale=…)``, for other libraries take a variance.
+    Give the scale by name, ``Constant(scale=…)``: other libraries expect a variance here.
 
     Args:
         scale: a standard deviation.

@@ -24,9 +24,9 @@ class Coregionalised(Kernel):
     with the same kernel. Leave the scale of :class:`seqgp.Separable` at 1: ``B`` has the variances.
 
     Args:
-        outputs: how many, 2 or more; the first input is the number of the output.
+        outputs: the number of outputs, 2 or more; the first input is the number of the output.
         rank: the number of processes that the outputs share.
-        kernel: of the other inputs; left out where the number of the output is the only input.
+        kernel: the kernel of the other inputs; leave it out if there are none.
         weights: the entries of ``W``, row by row (those of output 0 first), or one for all; inferred by default,
             standard normal below the diagonal, half normal on it and zero above, so that no two ``W`` are the same
             model.

@@ -13,7 +13,7 @@ __all__ = ["Delayed"]
 
 
 class Delayed(LatentKernel):
-    """``k((t − t') − s·(x − x'))``: a separable process ``g`` of which each place sees ``f(t, x) = g(t − s·x, x)``.
+    """``k((t − t') − s·(x − x'), x, x')``: patterns that move, ``f(t, x) = g(t − s·x, x)`` with ``g`` separable.
 
     What happens at ``x`` happens at ``x + h`` a time ``s·h`` later: patterns move in the direction of ``s``, with speed
     ``1 / |s|``. With ``s = 0`` the kernel is the one inside. The kernel is valid for every ``s``.

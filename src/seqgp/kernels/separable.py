@@ -129,9 +129,9 @@ class Separable(LatentKernel):
 
     Args:
         time: a stationary kernel of one dimension, or sums and products of them.
-        space: a kernel of this module, any tinygp kernel, or any function of two points.
-        scale: the standard deviation of the latent, where the kernels of time and space have unit variance; with a
-            season, :class:`seqgp.means.Modulated`.
+        space: a kernel of ``seqgp.kernels``, any tinygp kernel, or any function of two points.
+        scale: the standard deviation of the latent function, if the kernels of time and space have unit variance; with
+            a season, :class:`seqgp.means.Modulated`.
     """
 
     time: Kernel
@@ -173,7 +173,7 @@ class Separable(LatentKernel):
         return isinstance(self.scale, Modulated)
 
     def amplitude(self, parameters: Parameters, t: ArrayLike) -> Float[Array, "*T"] | None:
-        """By what the scale is multiplied at times ``t``; ``None`` where it has no season."""
+        """The factor of the scale at times ``t``; ``None`` without a season."""
         return self.scale.amplitude("scale", parameters, t) if isinstance(self.scale, Modulated) else None
 
     def prepare_time(

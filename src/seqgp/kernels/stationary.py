@@ -249,10 +249,10 @@ class Periodic(Kernel):
 
 
 class StationaryCovariance(Kernel):
-    """Any function of the distance in one dimension as a kernel, of time above all: ``function(r, **parameters)``.
+    """A kernel of time from any function of the distance: ``function(r, **parameters)``.
 
-    In time, the online sampler fits a state to it; ``info.extras["kernel_error"]`` is the largest error of the
-    correlation. Parameters that stretch it or scale it are exact, and up to two others may be inferred.
+    The online sampler fits a state-space form to it; ``info.extras["kernel_error"]`` is the largest error of the
+    correlation. A lengthscale and a variance are exact, and up to two other parameters may be inferred.
 
     Args:
         function: from an array of distances ``r ≥ 0`` to covariances of the same shape, in operations of ``jax.numpy``.

@@ -26,8 +26,8 @@ Plane = Callable[[Float[Array, " k"], Float[Array, " k"]], Callable[[Array, Arra
 class Likelihood(eqx.Module):
     """``y ~ function(f, context, **parameters)``, where ``f`` is the latent function at the snapshot's inputs.
 
-    The function returns a NumPyro distribution of the shape of ``y``; it may use all of ``f`` at once, for
-    example in a solver, and ``y`` need not have as many elements as ``x`` has rows.
+    The function returns a NumPyro distribution with the shape of ``y``. It may use all of ``f`` at once, for example in
+    a solver, and ``y`` may have more or fewer elements than ``x`` has rows.
 
     Args:
         function: from ``(f, context, **parameters)`` to a distribution.
@@ -37,9 +37,9 @@ class Likelihood(eqx.Module):
 
     Attributes:
         in_units_of_data: whether ``f`` is in the units of ``y``, so that a figure may show one beside the other; it is
-            not where ``f`` is a log rate or log odds, and not known of a function of one's own.
+            not where ``f`` is a log rate or log odds, and not known for a function of your own.
         bell_shaped: whether a Gaussian of ``f[i]`` times the density of a datum always has one peak and no cliff, so
-            that a filter finds its moments with few evaluations; not known of a function of one's own.
+            that a filter finds its moments with few evaluations; not known for a function of your own.
         only_with: arguments of a ready-made likelihood that have no effect without another one.
     """
 

@@ -90,7 +90,7 @@ class LogGaussianCox(Poisson):
     def snapshots(
         self, edges: npt.ArrayLike, times: npt.ArrayLike, places: npt.ArrayLike | None = None
     ) -> list[Snapshot]:
-        """Events as snapshots: the counts of each interval of time, at its middle.
+        """Snapshots of events: the counts of each interval of time, at its middle.
 
         Args:
             edges: ``(T + 1,)``, increasing: interval ``i`` is ``edges[i] <= t < edges[i + 1]``.

@@ -38,10 +38,10 @@ def _poisson_exposed(f, context, *, exposure: Amount):
 class Poisson(Likelihood):
     """Counts with rate ``exp(f)`` times an exposure.
 
-    The exposure is ``context["exposure"]`` where there is one and nothing else is said, otherwise 1.
+    By default the exposure is ``context["exposure"]`` if there is one, and 1 otherwise.
 
     Args:
-        exposure: what the rate is multiplied by, a number or the name of an entry of the context.
+        exposure: a factor of the rate, a number or the name of an entry of the context.
 
     Example:
         ``likelihoods.Poisson(exposure="area")``
@@ -153,7 +153,7 @@ class NegativeBinomial(Likelihood):
 
     Args:
         dispersion: the smaller, the more spread.
-        exposure: what the rate is multiplied by, a number or the name of an entry of the context.
+        exposure: a factor of the rate, a number or the name of an entry of the context.
     """
 
     bell_shaped = True

@@ -45,8 +45,8 @@ class Informed(eqx.Module):
         parameters: repetitions of the parameters' update in a sweep.
         sweeps: sweeps per draw, for posteriors far from Gaussian: precise data of a nonlinear model.
         inflate: how much wider than the moments of the warm-up the ellipse of the parameters is, as a variance.
-        adapt: draws per chain, at each step after the first, from which surrogate and ellipse are found anew; for data
-            that may surprise. By default both are those of what was carried.
+        adapt: draws per chain, at each step after the first, to adapt the quadratic approximation and the ellipse;
+            for data that may surprise. By default both follow from the carried moments.
     """
 
     latent: int = eqx.field(static=True, default=1)

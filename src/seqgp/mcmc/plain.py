@@ -43,12 +43,12 @@ class Plain(eqx.Module):
 
     Args:
         sweeps: repetitions of the updates in a step, ``(before, between, after)`` or :class:`Sweeps`.
-        kernel: how the kernel's parameters move in a step: at fixed ``nu`` (``"whitened"``, the paper's Algorithm 2),
-            or with surrogate data (``"surrogate"``: "in doubt, one may always apply SDSS").
-        start: where the latent of a draw starts: a fresh draw of its conditional prior (``"prior"``, the paper's), or
-            the whitened coordinates of the chain's last draw (``"warm"``).
+        kernel: the update of the kernel's parameters in a step: at fixed ``nu`` (``"whitened"``, the paper's Algorithm
+            2), or with surrogate data (``"surrogate"``, SDSS).
+        start: where the latent function of a draw starts: at a fresh draw of its conditional prior (``"prior"``, the
+            paper's), or at the whitened coordinates of the chain's last draw (``"warm"``).
         initial: repetitions for the initial sample, whose kernel update is always SDSS.
-        surrogate: the standard deviation of the surrogate data; found from the likelihood's curvature by default.
+        surrogate: the standard deviation of the surrogate data; from the curvature of the likelihood by default.
     """
 
     sweeps: Sweeps = eqx.field(static=True)

@@ -23,7 +23,7 @@ class Feature(eqx.Module):
 
     Args:
         function: of the time and of the inputs ``(N, D)``.
-        name: what its weights are called, after ``mean.``; the function's name by default.
+        name: the name of its weights, after ``mean.``; the function's name by default.
         width: the number of columns.
     """
 
@@ -94,8 +94,8 @@ def harmonics(period: float, order: int = 1, name: str = "season") -> Feature:
 
     Args:
         period: the length of a cycle, in the units of ``t``.
-        order: how many harmonics.
-        name: what their weights are called, after ``mean.``.
+        order: the number of harmonics.
+        name: the name of their weights, after ``mean.``.
     """
     if not (is_number(period) and 0 < period < np.inf):
         raise ModelError(f"harmonics: period = {period} is not positive and finite")

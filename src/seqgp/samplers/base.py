@@ -71,23 +71,23 @@ class State(Protocol):
         ...
 
     def thinned(self, draws: int) -> State:
-        """A state of fewer draws, evenly spread over those there are."""
+        """The state with fewer draws, evenly spaced among the present ones."""
         ...
 
     def predictive(self, model: Model, x: Float[np.ndarray, "n D"], t: float, context: Any = None) -> Predictive:
-        """The level at new inputs, now or later; ``context`` has the covariates there."""
+        """The latent function at new inputs, now or later; ``context`` has the covariates there."""
         ...
 
     def ready(self, model: Model) -> State:
-        """With all that many predictions have in common, computed once; a state that needs nothing is itself."""
+        """The state with what its predictions share computed once; a state that needs nothing returns itself."""
         ...
 
     def packed(self) -> State:
-        """What of the state is kept on disk: nothing that can be computed again from the data."""
+        """The part of the state to keep on disk: nothing that the data can restore."""
         ...
 
     def beside_data(self) -> Any:
-        """What a later step needs of this one for as long as the run, kept with the data; ``None`` where nothing is."""
+        """What later steps need of this one, stored beside its data; ``None`` if they need nothing."""
         ...
 
     def unpacked(self, kept: Callable[[int], Sequence[tuple[Snapshot, Any]]]) -> State:

@@ -23,7 +23,7 @@ from seqgp.samplers.validation import check_together, model_digest
 
 
 class FullSampler:
-    """Draws of the latent function at all times and of all parameters given all data: exact, at a cost cubic in time.
+    """MCMC over the latent function at all times and all parameters, given all data: exact, at a cost cubic in time.
 
     The updates are those of the initial sample, on the stacked inputs. For a Gaussian likelihood
     :class:`seqgp.reference.CollapsedSampler` draws from the same posterior and is much faster.
@@ -31,10 +31,10 @@ class FullSampler:
     Args:
         model: the model.
         draws: how many draws to keep.
-        chains: over how many chains the draws are spread; a divisor of ``draws``.
-        warmup: sweeps per chain that are dropped before the first draw.
+        chains: the number of chains; it must divide ``draws``.
+        warmup: sweeps per chain to discard before the first draw.
         thin: sweeps per draw.
-        updates: which updates a sweep is made of, as in :class:`seqgp.SequentialSampler`.
+        updates: the MCMC updates of a sweep, as in :class:`seqgp.SequentialSampler`.
     """
 
     def __init__(

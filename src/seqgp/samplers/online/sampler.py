@@ -55,31 +55,32 @@ MIN_NOISE_RATIO = (
 
 
 class OnlineSampler:
-    """Draws from the posterior of latent and parameters after each snapshot, without any approximation that adds up.
+    """Posterior draws of the latent function and the parameters after each snapshot; no error accumulates over steps.
 
-    Particles of values of the parameters, each with a weight and its own exact filter. Where too few weights count, new
-    values are drawn from a distribution fitted to the particles, and their filters run over the data so far.
+    The sampler is IBIS: each particle is a value of the parameters with a weight and its own filter. When the effective
+    sample size is low, the sampler draws new particles near the good ones and runs their filters over the data so far.
 
     Args:
-        model: the model; its time kernel must be a state: Matérn kernels are, others are fitted
-            (``info.extras["kernel_error"]``). A likelihood that is not pointwise (a solver) must have a mean and a
-            variance; it is taken through a surrogate at each snapshot. Derivatives are used where JAX has them; of a
-            black box (``jax.pure_callback``) values are enough.
-        particles: how many values of the parameters; a power of two fills space best.
-        draws: how many draws to give at each time.
-        history: how many snapshots are kept, for streams without end (up to three times as many are in memory for a
-            while); all by default. What was before them is remembered about the parameters as a quadratic.
-        forget: by how much the evidence of the past about the *parameters* is discounted at each step: 1 for parameters
-            that stay, 0.99 for ones that drift over about a hundred steps.
-        latent: where the latent lives: ``"auto"`` (stations as they come, grids, knots for inputs that move), or
-            ``Dense()`` (stations, never knots), ``Grid()``, ``Knots(…)``.
-        order: of the state that approximates a smooth time kernel, at most 10; of one's own kernel the lowest.
-        paths: for data that are not Gaussian, how many paths of the latent correct what EP leaves at each value of the
-            parameters: ``"auto"``, or a number. 0, the default, is EP of each snapshot alone, which is faster and not
-            exact. Without effect on Gaussian data, which are exact, and where ``info.exact`` says why not.
-        robust: what is done with the values of stations that the monitor flags (Gaussian data): ``"flag"`` keeps them,
-            ``"exclude"`` makes them missing, ``"downweight"`` inflates their noise; see :func:`seqgp.monitor`.
-        false_alarms: of the monitor, in 1000 readings of a station, at most.
+        model: the model. Its time kernel needs a state-space form: Matérn kernels have one, and the sampler fits one to
+            other kernels (``info.extras["kernel_error"]``). A likelihood that is not pointwise (a solver) must have a
+            mean and a variance; the sampler linearises it at each snapshot, with derivatives where JAX has them, and
+            from values alone for a black box (``jax.pure_callback``).
+        particles: the number of particles; a power of two suits the Sobol points best.
+        draws: the number of posterior draws after each snapshot.
+        history: the number of snapshots to keep, for streams without end (memory holds up to three times as many for a
+            while); all by default. A quadratic in the parameters summarises what is older.
+        forget: the discount of the past's evidence about the *parameters* at each step: 1 for constant parameters, 0.99
+            for parameters that drift over about a hundred steps.
+        latent: the representation of the latent function: ``"auto"`` (stations, grids, or knots for inputs that move),
+            ``Dense()`` (stations, never knots), ``Grid()`` or ``Knots(…)``.
+        order: the order of the state that approximates a smooth time kernel, at most 10; the lowest one to try for a
+            kernel of your own.
+        paths: for data that are not Gaussian, the number of paths of the latent function that correct the error of EP:
+            ``"auto"``, or a number. The default 0 is EP of each snapshot alone, which is faster but not exact.
+            Gaussian data need none; ``info.exact.why`` says where paths have no effect.
+        robust: what to do with the values of stations that the monitor flags (Gaussian data): ``"flag"`` keeps them,
+            ``"exclude"`` treats them as missing, ``"downweight"`` inflates their noise; see :func:`seqgp.monitor`.
+        false_alarms: the monitor's largest rate of false alarms, per 1000 readings of a station.
     """
 
     def __init__(
@@ -219,18 +220,18 @@ class OnlineSampler:
     def revise(
         self, key: Key[Array, ""], state: OnlineState, snapshots: Iterable[Snapshot], progress: Progress | None = None
     ) -> tuple[OnlineState, OnlineInfo]:
-        """The draws at the time of the state, as if these late or corrected snapshots had come in order.
+        """The state after late or corrected snapshots, as if all data had come in order.
 
-        A snapshot at a new time is put in where it belongs. One at the time of a known snapshot takes its place; if all
-        of its ``y`` is missing, the known one is retracted. The filters of the particles run over the revised history,
-        and the weights are those of its evidence. ``info.extras`` tells what changed and by how much the state moved.
+        A snapshot at a new time enters at its place in the history. One at a known time replaces the known snapshot; if
+        all of its ``y`` is missing, it retracts it. The filters of the particles run over the revised history, and the
+        weights follow its evidence. ``info.extras`` says what changed and by how much the state moved.
 
         Args:
             key: a random key.
             state: the last state.
-            snapshots: any number of them, in any order, at times up to that of the state. With ``history=`` those that
-                are still kept in full can be revised.
-            progress: called with the share that is done.
+            snapshots: any number of them, in any order, at times up to that of the state. With ``history=``, only
+                snapshots that are still kept in full can be revised.
+            progress: called with the completed share, from 0 to 1.
         """
         start = time.perf_counter()
         late = list_of_late(snapshots)
@@ -263,7 +264,7 @@ class OnlineSampler:
     def refresh(
         self, key: Key[Array, ""], state: OnlineState, progress: Progress | None = None
     ) -> tuple[OnlineState, OnlineInfo]:
-        """The state with its particles corrected by all data so far, where ``paths`` does that; otherwise as it is."""
+        """The state with weights corrected by paths over all data so far; unchanged where ``paths`` has no effect."""
         start = time.perf_counter()
         self._check_state(state, "refresh")
         check_together(key, state.particles.z, particles=self.particles)
@@ -279,7 +280,7 @@ class OnlineSampler:
         return reached._replace(watch=state.watch), info
 
     def approximate(self) -> str:
-        """Why the weights are not exact in the limit of particles, in words; empty where they are or can be."""
+        """Why the weights are not exact in the limit of many particles; empty where they are or can be."""
         likelihood = self.model.likelihood
         if likelihood.conjugate:
             return ""

@@ -51,8 +51,8 @@ def smooth(
 ) -> Smoothed:
     """Draws of the latent function at past times given all data so far.
 
-    Each draw is one path of the latent function, at its own value of the parameters, so that differences between times
-    or between places can be taken draw by draw.
+    Each draw is one path of the latent function at one value of the parameters, so you can take differences between
+    times or places draw by draw.
 
     Args:
         key: a random key.
@@ -61,7 +61,7 @@ def smooth(
         times: any times from the first snapshot to the last one.
         x: inputs anywhere in space, ``(n, D)``; by default those of the snapshot at each time (at a time between
             snapshots, those of the snapshot before it).
-        draws: how many, at most those of the state; 200 by default.
+        draws: the number of draws, at most that of the state; 200 by default.
         context: with ``x``, the covariates that the mean takes from the context, at ``x``; a function of ``t`` where
             they change in time.
     """

@@ -27,9 +27,9 @@ from seqgp.samplers.validation import check_state
 
 
 class OnlineState(NamedTuple):
-    """Equally weighted draws of the posterior after a snapshot, and what the next step needs.
+    """Equally weighted posterior draws after a snapshot, and what the next step needs.
 
-    What can be computed again from the data (the filters) is kept in memory, and not on disk.
+    Memory also holds the filters. A store does not: the data restore them.
     """
 
     t: float

@@ -38,20 +38,21 @@ from seqgp.samplers.validation import check_snapshot, check_state, check_togethe
 
 
 class SequentialSampler:
-    """Draws from the posterior of latent function and parameters after each snapshot, by MCMC: the paper's algorithm.
+    """Posterior draws of the latent function and the parameters after each snapshot, by MCMC: the paper's algorithm.
 
-    Each step loses what moments do not hold: over long runs the parameters drift from the exact posterior unseen.
+    A step passes moments of its draws to the next step, and this approximation adds up: over long runs the parameters
+    drift away from the exact posterior, and no diagnostic of a single run shows it. See :func:`seqgp.replicate`.
 
     Args:
         model: the model.
         draws: how many draws to keep at each time.
-        tau: how many past times the latent of the present is conditioned on. One is enough for ``Matern12`` in time;
-            with a kernel that is smooth in time and Gaussian noise, two lose less of the past (docs/accuracy.md).
-        chains: over how many chains the draws are spread; a divisor of ``draws``.
-        warmup: sweeps per chain that are dropped before the initial sample; a tenth of it (at most 10) before a step.
+        tau: the number of past times that the latent function of the present conditions on. One is enough for
+            ``Matern12`` in time; with a kernel that is smooth in time and Gaussian noise, two lose less of the past.
+        chains: the number of chains; it must divide ``draws``.
+        warmup: sweeps per chain to discard before the initial sample; a tenth of it (at most 10) before later steps.
         thin: sweeps per draw of the initial sample.
-        latent: how the latent is represented: ``"auto"``, or ``Dense()``, ``Grid()``, ``Knots(…)``.
-        updates: which updates a sweep is made of: ``"auto"`` (informed where the likelihood can be differentiated),
+        latent: the representation of the latent function: ``"auto"``, ``Dense()``, ``Grid()`` or ``Knots(…)``.
+        updates: the MCMC updates of a sweep: ``"auto"`` (informed where the likelihood can be differentiated),
             ``"informed"``, ``"plain"`` (the paper's), or an object with settings, ``Informed(…)``, ``Plain(…)``.
         carry: what passes from step to step: ``"joint"``, ``"level"`` or ``"paper"``.
     """
@@ -102,7 +103,7 @@ class SequentialSampler:
     def step(
         self, key: Key[Array, ""], state: SequentialState, snapshot: Snapshot, progress: Progress | None = None
     ) -> tuple[SequentialState, ChainInfo]:
-        """Algorithm 2: the draws after a further snapshot, from those of the last."""
+        """The draws after a further snapshot, from those of the step before (Algorithm 2)."""
         start = time.perf_counter()
         check_snapshot(self.model, snapshot)
         check_step(self.model, self.tau, state, snapshot, self.fingerprint)
