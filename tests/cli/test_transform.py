@@ -147,3 +147,29 @@ def test_a_value_that_the_likelihood_refuses_is_named_with_row_date_and_station(
     code, _, err = seqgp_("fit", folder / "config.toml")
     assert code == 2
     assert "row 11 (2024-05-03 (t = 2), location 'S1'): LogNormal: 1 of 4 values" in err
+
+
+def test_scores_are_in_the_units_of_the_table(seqgp_, folder):
+    """PIT is that of the logs, the log score has the Jacobian, and errors are those of the data."""
+    whole = table()
+    held, kept = whole[whole.station == "S1"], whole[whole.station != "S1"]
+    kept.to_csv(folder / "table.csv", index=False)
+    held.to_csv(folder / "held.csv", index=False)
+    plain = CONFIG.replace('transform = "log"\n', "").replace('"run"', '"logs"').replace("table.csv", "logs.csv")
+    (folder / "logs.toml").write_text(plain)
+    for frame, name in ((kept, "logs.csv"), (held, "held_logs.csv")):
+        frame.assign(pm10=np.log(frame.pm10)).to_csv(folder / name, index=False)
+    rows = []
+    for run, config, table_ in (("run", "config", "held"), ("logs", "logs", "held_logs")):
+        assert seqgp_("fit", folder / f"{config}.toml")[0] == 0
+        each = folder / f"{run}_each.csv"
+        code, _, err = seqgp_("score", folder / run, folder / f"{table_}.csv", "-o", each, "--draws", 100)
+        assert code == 0, err
+        rows.append(pd.read_csv(each))
+    units, logs = rows
+    assert (units.y.unique() == held.pm10).all()
+    np.testing.assert_allclose(units.pit, logs.pit, atol=1e-9)
+    np.testing.assert_allclose(units.log_score, logs.log_score - np.log(units.y), atol=1e-9)
+    np.testing.assert_allclose(units["median"], np.exp(logs["median"]), rtol=1e-9)
+    assert (np.abs(units["mean"] - units.y) < 25).all()
+    assert set(units.forecaster) == {"this model", "persistence", "AR(1)"}

@@ -9,6 +9,7 @@ import numpy as np
 
 from seqgp.base.errors import DataError
 from seqgp.base.snapshot import Snapshot
+from seqgp.base.transforms import Transform, transform_of
 from seqgp.model import Model
 from seqgp.samplers.base import State
 from seqgp.samplers.online.filters import advanced
@@ -24,6 +25,7 @@ class Replay(NamedTuple):
         steps: a state for each time, or a step on disk that has one; ``None`` where it is not kept.
         snapshots: the data of these steps; ``None`` where they are not kept.
         labels: the names of the locations of these steps, where the data have them.
+        transform: that of the data, where the run has one.
     """
 
     model: Model
@@ -31,6 +33,7 @@ class Replay(NamedTuple):
     steps: list[Any]
     snapshots: list[Snapshot] | None
     labels: list[list[str] | None]
+    transform: Transform | None = None
 
     def states(self, numbers: Sequence[int]) -> Iterator[tuple[int, State]]:
         """The states of some steps, by their numbers from 0 and in this order, ready to predict from."""
@@ -68,7 +71,8 @@ def replay_of(run: Any, who: str) -> Replay:
             raise DataError(f"{who}: {store.path}: the run has no step yet")
         kept = [step if step.whole else None for step in steps]
         data, labels = [step.snapshot for step in steps], [step.labels for step in steps]
-        return Replay(model, [step.t for step in steps], kept, data, labels)
+        transform = transform_of(store.manifest.section("data"))
+        return Replay(model, [step.t for step in steps], kept, data, labels, transform)
     state, held = run.state, getattr(run.state, "snapshots", None)
     if isinstance(state, OnlineState) and held:
         data = list(held)

@@ -11,14 +11,15 @@ import numpy as np
 
 from seqgp.base.errors import DataError
 from seqgp.base.snapshot import Snapshot
-from seqgp.base.transforms import transform_of
+from seqgp.base.transforms import Transform
 from seqgp.base.validation import positive, require_x64
 from seqgp.evaluate.held_out_baselines import HeldOutBaselines
-from seqgp.evaluate.point_scores import PointScores, marginals_of, normal
+from seqgp.evaluate.point_scores import PointScores, Predictions, marginals_of, normal
 from seqgp.evaluate.predict import predict
 from seqgp.evaluate.replay import Replay, replay_of
 from seqgp.evaluate.score_table import MODEL, SMOOTHED, Part, Score, way_of
 from seqgp.evaluate.smoothed import smoothed_marginals
+from seqgp.evaluate.transformed_scores import TransformedData, normal_quantiles
 from seqgp.samplers.keys import stream
 from seqgp.samplers.online.state import OnlineState
 
@@ -41,12 +42,13 @@ def score(
     scores of filtered and forecast data are exact given the particles; others are estimated from draws.
 
     For comparison, persistence, an AR(1) and, without steps ahead, kriging of the snapshot of the same time predict the
-    same data, from the data that the model saw.
+    same data, from the data that the model saw. If the run transforms its data, so do these, and all scores are in the
+    units of the data.
 
     Args:
         run: a run with a store, or a :class:`seqgp.Store`. A run in memory holds its last state only, so it has no
             filtered predictions before the last time.
-        held_out: snapshots with values that the run has not seen, in any order of time.
+        held_out: snapshots with values that the run has not seen, in any order of time; transformed, if the run's are.
         ahead: the numbers of steps ahead; 0 is filtered.
         smoothed: whether to score smoothed predictions; only the online sampler has them.
         baselines: whether to score simple forecasts too.
@@ -60,7 +62,6 @@ def score(
     steps = _checked_steps(ahead)
     draws = positive("draws", draws)
     replay = replay_of(run, "score")
-    _check_untransformed(run)
     data = _checked(replay, held_out, 0 in steps or smoothed)
     simple = _simple(replay) if baselines else None
     parts, notes = _forward(replay, data, steps, draws, seed, simple)
@@ -80,16 +81,6 @@ def _checked_steps(ahead: Any) -> tuple[int, ...]:
         if isinstance(one, bool) or not isinstance(one, (int, np.integer)) or one < 0:
             raise DataError(f"score: ahead = {ahead!r}: give whole numbers of steps, (0, 1, 7) say; 0 is filtered")
     return tuple(sorted({int(one) for one in numbers}))
-
-
-def _check_untransformed(run: Any) -> None:
-    store = run if hasattr(run, "manifest") else getattr(run, "store", None)
-    transform = None if store is None else transform_of(store.manifest.section("data"))
-    if transform is not None:
-        raise DataError(
-            f"score: the run is of data with a transform, {transform.words}, which scores do not take; fit a run "
-            "without data.transform, or score its forecasts step by step: step.info.scores has them in your units"
-        )
 
 
 def _checked(replay: Replay, held_out: Any, same_time: bool) -> list[Snapshot]:
@@ -166,8 +157,8 @@ def _forward(
             one = data[i]
             own = jax.random.fold_in(jax.random.fold_in(key, i), k)
             found = _predicted(own, replay, state, one, draws)
-            parts.append(Part(way_of(k), k, MODEL, one.t, _stations(one), one.y, found))
-            parts += _baseline_parts(simple, way_of(k), one, number, k)
+            parts.append(_part(replay, way_of(k), k, MODEL, one, found))
+            parts += _baseline_parts(replay, simple, way_of(k), one, number, k)
     why = "their states are not kept (give a run a store, and a larger keep=), or they are too early"
     return parts, [f"{way_of(k)}: {n} of {len(data)} snapshots are not scored: {why}" for k, n in lost.items() if n]
 
@@ -176,27 +167,37 @@ def _predicted(key, replay: Replay, state: Any, one: Snapshot, draws: int) -> Po
     exact = replay.model.likelihood.conjugate and isinstance(state, OnlineState)
     few = state if exact else state.thinned(draws)
     prediction = predict(key, replay.model, few, one.x, t=one.t, context=one.context)
-    return _scores(marginals_of(prediction, one.y), one.y)
+    drawn = None if replay.transform is None else np.asarray(prediction.y)
+    return _scores(marginals_of(prediction, one.y), one.y, replay.transform, drawn)
 
 
-def _scores(marginals: Any, y: np.ndarray) -> PointScores:
-    """The scores of the data that are there; NaN elsewhere."""
-    seen = ~np.isnan(y)
+def _scores(marginals: Predictions, y: np.ndarray, transform: Transform | None, drawn: Any) -> PointScores:
+    """The scores of the data that are there; NaN elsewhere. A transform needs draws of the transformed data."""
+    seen = np.flatnonzero(~np.isnan(y))
     whole = PointScores(*(np.full(len(y), np.nan) for _ in PointScores._fields))
-    if seen.any():
-        for column, values in zip(whole, marginals.at(np.flatnonzero(seen)).scores(y[seen])):
+    if len(seen):
+        found = marginals if transform is None else TransformedData(marginals, transform, drawn)
+        for column, values in zip(whole, found.at(seen).scores(y[seen])):
             column[seen] = values
     return whole
 
 
-def _baseline_parts(simple: HeldOutBaselines | None, way: str, one: Snapshot, origin: int, k: int) -> list[Part]:
+def _part(replay: Replay, way: str, k: int, who: str, one: Snapshot, found: PointScores) -> Part:
+    y = one.y if replay.transform is None else replay.transform.restored(one.y)
+    return Part(way, k, who, one.t, _stations(one), y, found)
+
+
+def _baseline_parts(
+    replay: Replay, simple: HeldOutBaselines | None, way: str, one: Snapshot, origin: int, k: int
+) -> list[Part]:
     if simple is None:
         return []
     parts = []
     for name, forecast in simple(one, origin, k).items():
         there = ~np.isnan(forecast.mean) & ~np.isnan(forecast.sd)
         y = np.where(there, one.y, np.nan)
-        parts.append(Part(way, k, name, one.t, _stations(one), one.y, _scores(normal(*forecast), y)))
+        drawn = None if replay.transform is None else normal_quantiles(forecast)
+        parts.append(_part(replay, way, k, name, one, _scores(normal(*forecast), y, replay.transform, drawn)))
     return parts
 
 
@@ -217,8 +218,8 @@ def _backward(replay: Replay, data: list[Snapshot], draws: int, seed: int, simpl
     if inside:
         key = stream(seed, "score smoothed")
         for one, marginals in zip(inside, smoothed_marginals(key, replay.model, state, inside, draws)):
-            found = _scores(marginals, one.y)
-            parts.append(Part(SMOOTHED, 0, MODEL, one.t, _stations(one), one.y, found))
+            found = _scores(marginals, one.y, replay.transform, marginals.y)
+            parts.append(_part(replay, SMOOTHED, 0, MODEL, one, found))
             origin = int(np.searchsorted(replay.times, one.t, side="right")) - 1
-            parts += _baseline_parts(simple, SMOOTHED, one, origin, 0)
+            parts += _baseline_parts(replay, simple, SMOOTHED, one, origin, 0)
     return parts, notes

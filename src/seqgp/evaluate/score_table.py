@@ -180,6 +180,11 @@ def _rows(parts: list[Part]) -> tuple[list[ScoreRow], list[str]]:
         notes.append(f"{way}: {count} of {data.sum()} data are left out of the table, as a baseline has no forecast")
     stations = [one for one, kept in zip(table.stations, common) if kept]
     own = table.scores[MODEL]
+    dense = np.all([~np.isnan(table.scores[name].log_score[common]) for name in compared], axis=0)
+    if not dense.all():
+        notes.append(
+            f"{way}: left out of log scores: {(~dense).sum()} of {len(dense)} data, zeros, which have no density"
+        )
 
     def row(name: str) -> ScoreRow:
         found = PointScores(*(column[common] for column in table.scores[name]))
@@ -192,10 +197,15 @@ def _rows(parts: list[Part]) -> tuple[list[ScoreRow], list[str]]:
             float(np.sqrt(np.mean((y - found.mean) ** 2))),
             float(np.mean(np.abs(y - found.median))),
             float(found.crps.mean()),
-            float(found.log_score.mean()),
+            float(found.log_score[dense].mean()) if dense.any() else np.nan,
             inside,
             clustered_mean(found.crps - own.crps[common], times, stations, ahead),
-            clustered_mean(found.log_score - own.log_score[common], times, stations, ahead),
+            clustered_mean(
+                (found.log_score - own.log_score[common])[dense],
+                table.times[common][dense],
+                [one for one, kept in zip(stations, dense) if kept],
+                ahead,
+            ),
         )
 
     return ([row(name) for name in compared], notes) if common.any() else ([], notes)
