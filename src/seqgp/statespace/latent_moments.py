@@ -1,17 +1,19 @@
-"""Mean and variance of ``f`` at points, one by one: no covariance between them is formed where modes serve."""
+"""Mean and variance of ``f`` at points, one by one: no covariance between them is formed where modes serve.
+
+:func:`moments_and_columns` has some columns of that covariance too, at sites.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from seqgp.kernels.base import Parameters
 from seqgp.linalg.factor import solve_lower
-from seqgp.linalg.types import Array
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.statespace.eigenbasis import RotatedFilter, RotatedMatrices, RotatedState
 from seqgp.statespace.low_rank import LowRankState, coefficient_posterior
 from seqgp.statespace.map_prediction import MapParticles, map_batch
@@ -25,16 +27,8 @@ def latent_moments(
     filter: Filter, matrices: Any, state: Any, query: Query
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
     """Of ``f`` given one value of the parameters, with the coefficients of the mean integrated out."""
-    if query.at_sites and isinstance(filter, NetworkFilter):
-        after = filter.predict(matrices, state, query.dt).low_rank
-        return _at_sites(filter, matrices.parameters, after, query, lambda rows: rows @ matrices.modes.vectors.T,
-                         lambda rows: rows @ (matrices.modes.vectors**2).T)  # fmt: skip
-    if query.at_sites and isinstance(filter, RotatedFilter):
-        after = filter.predict(matrices, state, query.dt)
-        same = LowRankState(after.mean, after.covariance, jnp.zeros((0, filter.ssm.order, filter.sites)), *after[2:])
-        return _at_sites(filter, matrices.parameters, same, query,
-                         lambda rows: filter.rotate_back(matrices, rows.T).T,
-                         lambda rows: filter.rotate_back_squared(matrices, rows.T).T)  # fmt: skip
+    if query.at_sites and isinstance(filter, (NetworkFilter, RotatedFilter)):
+        return _at_sites(filter, matrices, state, query)[:2]
     if query.operator is None and isinstance(filter, NetworkFilter):
         after = filter.predict(matrices, state, query.dt).low_rank
         return _by_modes(filter, matrices.parameters, matrices.modes, after, query)
@@ -45,28 +39,66 @@ def latent_moments(
     return found.mean[q:], jnp.maximum(jnp.diagonal(found.covariance)[q:], 0.0)
 
 
-def _at_sites(
-    filter: NetworkFilter | RotatedFilter,
-    parameters: Parameters,
-    state: LowRankState,
-    query: Query,
-    back: Callable[[Float[Array, "k M"]], Float[Array, "k M"]],
-    back_squared: Callable[[Float[Array, "k M"]], Float[Array, "k M"]],
-) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-    """At sites, in ``M² (R + q)``: ``back`` is ``U`` from modes to sites, ``back_squared`` has its entries squared."""
-    ssm, h, r = filter.ssm, filter.ssm.observe(parameters, query.t), state.factor.shape[2]
+def moments_and_columns(
+    filter: Filter, matrices: Any, state: Any, query: Query, rows: Int[ArrayLike, " k"]
+) -> tuple[Float[Array, " n"], Float[Array, " n"], Float[Array, "n k"]]:
+    """The same, and the covariances of ``f`` at all places with that at a few of them: some columns, in ``M² k``."""
+    if query.at_sites and isinstance(filter, (NetworkFilter, RotatedFilter)):
+        mean, variance, columns = _at_sites(filter, matrices, state, query)
+        return mean, variance, columns(rows)
+    found, q = filter.predict_f(matrices, state, query), len(filter.ssm.in_state)
+    cov = found.covariance[q:, q:]
+    return found.mean[q:], jnp.maximum(jnp.diagonal(cov), 0.0), jnp.take(cov, jnp.asarray(rows), axis=1, mode="clip")
+
+
+class _Rotation(NamedTuple):
+    """Between modes and sites, of rows ``(k, M)``."""
+
+    state: LowRankState
+    back: Callable[[Float[Array, "k M"]], Float[Array, "k M"]]  # ``U`` from modes to sites
+    back_squared: Callable[[Float[Array, "k M"]], Float[Array, "k M"]]  # the same with the entries of ``U`` squared
+    rows: Callable[[Int[Array, " k"]], Float[Array, "k M"]]  # of ``U``, of sites by their number
+
+
+def _rotation(filter: NetworkFilter | RotatedFilter, matrices: Any, state: Any, dt) -> _Rotation:
+    if isinstance(filter, NetworkFilter):
+        u = matrices.modes.vectors
+        after = filter.predict(matrices, state, dt).low_rank
+        return _Rotation(after, lambda rows: rows @ u.T, lambda rows: rows @ (u**2).T, lambda index: u[index])
+    after = filter.predict(matrices, state, dt)
+    same = LowRankState(after.mean, after.covariance, jnp.zeros((0, filter.ssm.order, filter.sites)), *after[2:])
+    return _Rotation(
+        same,
+        lambda rows: filter.rotate_back(matrices, rows.T).T,
+        lambda rows: filter.rotate_back_squared(matrices, rows.T).T,
+        lambda index: filter.rotate(matrices, jax.nn.one_hot(index, filter.sites, axis=0)).T,
+    )
+
+
+def _at_sites(filter: NetworkFilter | RotatedFilter, matrices: Any, state: Any, query: Query):
+    """Mean and variance at sites, in ``M² (R + q)``, and a function from rows to their columns of the covariance."""
+    ssm, parameters = filter.ssm, matrices.parameters
+    state, back, back_squared, rows_of = _rotation(filter, matrices, state, query.dt)
+    h, r = ssm.observe(parameters, query.t), state.factor.shape[2]
     index = jnp.asarray(query.operator.index)  # type: ignore[union-attr]
     factor = jnp.einsum("a,ram->rm", h, state.factor)
     common = back(jnp.pad(factor, ((0, 0), (0, state.mean.shape[1] - r))))[:, index]
-    own = back_squared(jnp.einsum("a,abm,b->m", h, state.block, h)[None, :])[0, index]
-    mean, variance = back((h @ state.mean)[None, :])[0, index], own + jnp.sum(common**2, axis=0)
+    block = jnp.einsum("a,abm,b->m", h, state.block, h)
+    mean = back((h @ state.mean)[None, :])[0, index]
     if len(ssm.in_state):
         centre, chol = coefficient_posterior(state, ssm.coefficient_scales())
         response = back(jnp.einsum("a,qam->qm", h, state.response))[:, index]
-        columns = ssm.design(query.columns).T - response
-        mean = mean + centre @ columns
-        variance = variance + jnp.sum(solve_lower(chol, columns) ** 2, axis=0)
-    return mean + ssm.offset(parameters, query.columns), jnp.maximum(variance, 0.0)
+        effects = ssm.design(query.columns).T - response
+        mean = mean + centre @ effects
+        common = jnp.concatenate([common, solve_lower(chol, effects)])
+    variance = back_squared(block[None, :])[0, index] + jnp.sum(common**2, axis=0)
+
+    def columns(rows):
+        at = jnp.take(index, jnp.asarray(rows), mode="clip")
+        own = back(block[None, :] * rows_of(at))[:, index].T
+        return own + common.T @ jnp.take(common, jnp.asarray(rows), axis=1, mode="clip")
+
+    return mean + ssm.offset(parameters, query.columns), jnp.maximum(variance, 0.0), columns
 
 
 def _by_modes(filter: NetworkFilter | RotatedFilter, parameters, modes: Modes, state: LowRankState, query: Query):

@@ -6,7 +6,8 @@ all other data of the snapshot and the past:
 
     mean  y_i − (y_i − m) s² / (s² − v)        variance  s⁴ / (s² − v)
 
-Some data can be left out for all others, too. With their rows ``R`` of the joint covariance ``V`` of ``f`` at the data,
+Some data can be left out for all others, too. With their columns ``V_R`` of the joint covariance ``V`` of ``f`` at the
+data,
 
     V' = V + V_R (D − V_RR)⁻¹ V_R'        m' = m − V_R (D − V_RR)⁻¹ (y_R − m_R)        D = diag(s²_R)
 
@@ -21,7 +22,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Int
 
 from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.linalg.types import Array, ArrayLike
@@ -61,8 +62,9 @@ def without(
     y: Float[ArrayLike, " N"],
     noise_variance: Float[ArrayLike, " N"],
     mean: Float[ArrayLike, " N"],
-    covariance: Float[ArrayLike, "N N"],
-    removed: Bool[ArrayLike, " N"],
+    variance: Float[ArrayLike, " N"],
+    columns: Float[ArrayLike, "N k"],
+    removed: Int[ArrayLike, " k"],
 ) -> Without:
     """Moments of ``f`` at each datum once some of the data are left out.
 
@@ -70,18 +72,26 @@ def without(
         y: the data.
         noise_variance: ``s²`` of each.
         mean: ``m``, given all data.
-        covariance: ``V``, jointly.
-        removed: which data to leave out.
+        variance: ``v``, given all data.
+        columns: ``V_R``.
+        removed: the rows of the data that are left out; those beyond the data are padding.
     """
-    m, v, s2, r = jnp.asarray(mean), jnp.asarray(covariance), jnp.asarray(noise_variance), jnp.asarray(removed)
-    both, rest = r[:, None] & r[None, :], jnp.diag(jnp.where(r, s2, 1.0))
-    root = cholesky(rest - jnp.where(both, v, 0.0))
-    error = jnp.where(r, jnp.asarray(y) - m, 0.0)
-    part = solve_lower(root, jnp.where(r[:, None], v, 0.0))
-    white = solve_lower(root, error)
-    m, v = m - part.T @ white, v + part.T @ part
-    chol = cholesky(rest + jnp.where(both, v, 0.0))
-    white = solve_lower(chol, jnp.where(r, jnp.asarray(y) - m, 0.0))
-    count = jnp.sum(r, dtype=float)
+    rows, m = jnp.asarray(removed), jnp.asarray(mean)
+    real = rows < m.shape[0]
+    both = real[:, None] & real[None, :]
+
+    def at_removed(values: ArrayLike, fill: float) -> Float[Array, " k"]:
+        return jnp.asarray(values).at[rows].get(mode="fill", fill_value=fill)
+
+    v, own = jnp.where(real[None, :], jnp.asarray(columns), 0.0), jnp.diag(at_removed(noise_variance, 1.0))
+    corner = jnp.where(both, v.at[rows].get(mode="fill", fill_value=0.0), 0.0)
+    root = cholesky(own - corner)
+    part = solve_lower(root, v.T)
+    white = solve_lower(root, at_removed(y, 0.0) - at_removed(m, 0.0))
+    m, after = m - part.T @ white, jnp.asarray(variance) + jnp.sum(part**2, axis=0)
+    at_rows = part.at[:, rows].get(mode="fill", fill_value=0.0)
+    chol = cholesky(own + corner + at_rows.T @ at_rows)
+    white = solve_lower(chol, at_removed(y, 0.0) - at_removed(m, 0.0))
+    count = jnp.sum(real, dtype=float)
     log_density = -0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(chol))) - 0.5 * count * jnp.log(2 * jnp.pi)
-    return Without(m, jnp.diagonal(v), log_density)
+    return Without(m, after, log_density)

@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from seqgp.base.info import LeaveOneOut
@@ -30,10 +30,12 @@ from seqgp.runtime.processes import gathered
 from seqgp.samplers.online.filters import Filters, particle_count
 from seqgp.samplers.online.history import Timeline, context_on, operator_of
 from seqgp.samplers.online.programs import over_particles
-from seqgp.statespace.latent_moments import latent_moments
+from seqgp.statespace.latent_moments import latent_moments, moments_and_columns
 from seqgp.statespace.leave_one_out import leave_one_out, without
 from seqgp.statespace.observation import Query
 from seqgp.statespace.protocol import Filter
+
+LEAST_REMOVED = 4  # data that there is room for, at least, where some are left out for all others
 
 
 def loo_of_step(
@@ -88,9 +90,10 @@ def loo_of_treated(
     filled = np.where(seen, y, 0.0)
     nominal = Snapshot(snapshot.t, snapshot.x, snapshot.y, nominal_context(snapshot.context))
     context = context_on(history.ssm, history.layout, nominal)
-    parts = filled, np.where(used, factors, 1.0), used, removed & used, context, snapshot.context, snapshot.x
+    parts = filled, np.where(used, factors, 1.0), used & ~removed, context, snapshot.context, snapshot.x
     *data, own, x = jax.tree.map(lambda leaf: pad_rows(np.asarray(leaf), n, size), parts)
-    data[2], data[3] = (one & (np.arange(size) < n) for one in data[2:4])
+    data[2] = data[2] & (np.arange(size) < n)
+    data.append(_few_rows(removed & used, size))
     columns = history.ssm.columns(snapshot.t, x, own)
     query = Query(x[:0], operator_of(history.layout, x), columns, np.zeros(()), np.asarray(snapshot.t, float))
     runs = [compiled(_leave_out_treated, history.filter, query, tuple(data), *group) for group in filters.groups]
@@ -100,6 +103,15 @@ def loo_of_treated(
     held_out, weights = ~used | removed, _without_them(weights, log_removed[:, 0])
     loo = loo_mixture(np.where(seen, y, np.nan), mean, variance, weights, held_out, as_used)
     return loo, sum(seconds for _, seconds in runs)
+
+
+def _few_rows(removed: Bool[np.ndarray, " N"], size: int) -> Int[np.ndarray, " k"]:
+    """The rows that are removed, with room for 4, 16, 64, … of them: ``size`` where there is none."""
+    rows = np.flatnonzero(removed)
+    room = LEAST_REMOVED
+    while room < len(rows):
+        room *= 4
+    return np.concatenate([rows, np.full(min(room, size) - len(rows), size)])
 
 
 def _without_them(weights: Float[np.ndarray, " S"], log_density: Float[np.ndarray, " S"]) -> np.ndarray:
@@ -162,15 +174,14 @@ def _leave_out(filter: Filter, query: Query, data, all_matrices, states):
 
 
 def _leave_out_treated(filter: Filter, query: Query, data, all_matrices, states):
-    y, factor, used, removed, context = data
-    q = filter.ssm.design(query.columns).shape[1]
+    y, factor, inside, context, removed = data
 
     def one(matrices, state):
         noise = jnp.broadcast_to(filter.ssm.model.likelihood.noise(context, matrices.parameters), y.shape) ** 2
-        joint, taken = filter.predict_f(matrices, state, query), noise * factor**2
-        mean, variance, log_density = without(y, taken, joint.mean[q:], joint.covariance[q:, q:], removed)
+        taken = noise * factor**2
+        joint = moments_and_columns(filter, matrices, state, query, removed)
+        mean, variance, log_density = without(y, taken, *joint, removed)
         loo_mean, loo_variance = leave_one_out(y, taken, mean, variance)
-        inside = used & ~removed
         mean = jnp.where(inside, loo_mean, mean)
         cavity = jnp.where(inside, loo_variance - taken, variance)
         return mean, cavity + noise, cavity + taken, jnp.broadcast_to(log_density, y.shape)
