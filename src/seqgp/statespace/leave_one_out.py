@@ -6,8 +6,8 @@ all other data of the snapshot and the past:
 
     mean  y_i − (y_i − m) s² / (s² − v)        variance  s⁴ / (s² − v)
 
-Some data can be left out for all others, too. With their columns ``V_R`` of the joint covariance ``V`` of ``f`` at the
-data,
+Some data can be left out for all others, too. With the columns ``V_R`` that they have in the joint covariance ``V`` of
+``f`` at the data,
 
     V' = V + V_R (D − V_RR)⁻¹ V_R'        m' = m − V_R (D − V_RR)⁻¹ (y_R − m_R)        D = diag(s²_R)
 
