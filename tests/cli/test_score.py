@@ -69,6 +69,14 @@ def test_the_table_and_the_scores_of_each_datum(seqgp_, folder):
     assert "PIT of the model, 2 steps ahead, in tenths:" in out
 
 
+def test_the_tables_fit_into_a_terminal(seqgp_, folder, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, err = seqgp_("score", folder / "run", folder / "held_out.csv", "--draws", 50)
+    assert code == 0, err
+    assert "…" not in out
+    assert max(len(line) for line in out.splitlines() if not line.startswith(("PIT", "note"))) <= 80
+
+
 def test_what_is_refused(seqgp_, folder):
     run, held = folder / "run", folder / "held_out.csv"
     code, _, err = seqgp_("score", run, folder / "table.csv")

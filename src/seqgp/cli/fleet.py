@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,10 +12,9 @@ from rich.table import Column, Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from seqgp.base.errors import extra
-from seqgp.cli.common import GOES_ON, MISTAKE, Debug, Json, Mistake, check_target, command, show, shown
+from seqgp.cli.clusters import Scheduler, Workers, client_of
+from seqgp.cli.common import GOES_ON, MISTAKE, Debug, Json, check_target, command, show, shown
 from seqgp.cli.lazy import STYLE
-from seqgp.fleets.cluster import local_cluster
 from seqgp.fleets.outcome import Outcome
 from seqgp.fleets.run import fleet as run_fleet
 from seqgp.fleets.status import statuses
@@ -50,13 +47,8 @@ Store = Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of a fle
 @command(stopped=GOES_ON)
 def run(
     config: Annotated[Path, typer.Argument(metavar="FLEET.toml", help="A configuration with a section [fleet].")],
-    scheduler: Annotated[
-        str | None,
-        typer.Option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster; TLS is set in Dask's configuration."),
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option("--workers", min=1, max=1024, help="Processes of this machine; one stream each.")
-    ] = None,
+    scheduler: Scheduler = None,
+    workers: Workers = None,
     patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for a stream that is in use.")] = 120.0,
     timeout: Annotated[
         float | None, typer.Option(min=0.001, help="Seconds that a stream may go without a new step; no limit.")
@@ -69,7 +61,7 @@ def run(
     A fleet that was interrupted goes on where it was: give the same command again.
     """
     section, folder, streams = read_fleet(config)
-    with _client(scheduler, workers) as client:
+    with client_of(scheduler, workers) as client:
         limit = section.timeout if timeout is None else timeout
         found = run_fleet(streams, folder, client, section.seed, section.keep, patience=patience, timeout=limit)
     rows = [outcome.row() for outcome in found.rows]
@@ -127,28 +119,6 @@ def report(
         out.print(f"wrote {shown(page)}", markup=False)
 
     show({"written": page, "without_report": without}, json, text)
-
-
-@contextlib.contextmanager
-def _client(scheduler: str | None, workers: int | None) -> Iterator[Any]:
-    """A client of the cluster that was asked for; none for this process."""
-    if scheduler is None and workers is None:
-        yield None
-        return
-    if scheduler is not None and workers is not None:
-        raise Mistake("--scheduler is for a cluster that is there, --workers for processes of this machine: choose one")
-    with extra("fleet"):
-        from distributed import Client
-    with contextlib.ExitStack() as stack:
-        if workers is not None:
-            yield stack.enter_context(Client(stack.enter_context(local_cluster(workers))))
-            return
-        try:
-            client = Client(scheduler)
-        except (OSError, ValueError, TypeError) as error:  # nobody answers, no such address, no certificate
-            why = " ".join(str(error).split())
-            raise Mistake(f"--scheduler {scheduler}: cannot be reached ({why}); is it running there?") from error
-        yield stack.enter_context(client)
 
 
 def _table(rows: list[tuple[Outcome, str]]) -> Table:

@@ -38,6 +38,10 @@ COMMANDS = {  # where each is, and the first line of its docstring
         "scoring",
         "Score predictions of held-out data, filtered, ahead and smoothed, beside persistence, AR(1) and kriging.",
     ),
+    "crossvalidate": (
+        "crossvalidating",
+        "Leave out stations or blocks of time in turn, and score predictions of them, beside simple forecasts.",
+    ),
     "summary": ("reading", "Show what a run holds: times, parameters now, diagnostics."),
     "stations": ("stations", "Show what the monitor says of the stations of a run: faults, scores, readings."),
     "export": (

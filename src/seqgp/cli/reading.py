@@ -30,6 +30,7 @@ from seqgp.cli.common import (
 )
 from seqgp.cli.comparing import averaged_runs, columns_of, weights_in_words
 from seqgp.cli.fitting import configuration_of
+from seqgp.cli.targets import check_output
 from seqgp.evaluate.motion import motions
 from seqgp.evaluate.past import predict_past
 from seqgp.evaluate.predict import predict as predict_at
@@ -50,14 +51,6 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is 
 TABLES = (".csv", ".parquet")
 NOISE_COLUMNS = ("station", "median", "2.5%", "97.5%")
 RESULTS = tuple(f"{name}_{what}" for name in "fy" for what in ("mean", "sd", "q2.5", "q50", "q97.5"))  # of a prediction
-
-
-def _check_output(output: Path, endings: tuple[str, ...], force: bool) -> None:
-    """Raise unless the file's name ends as expected, and it may be written."""
-    if output.suffix not in endings:
-        expected = f"{', '.join(endings[:-1])} or {endings[-1]}"
-        raise Mistake(f"{output}: the name ends in {output.suffix!r}; expected {expected}")
-    check_target(output, force)
 
 
 @command
@@ -102,7 +95,7 @@ def predict(
     """Predict latent and data at new points, now, later or in the past: mean, standard deviation and quantiles."""
     points = _one_of(points, given, grid)
     store = open_run(folder)
-    _check_output(output, TABLES, force)
+    check_output(output, TABLES, force)
     model = store.model
     if model is None:
         raise Mistake(f"{folder}: the model has code of its own; use seqgp.predict in Python")
@@ -177,7 +170,7 @@ def export(
 ) -> None:
     """Write a run for other tools: NetCDF or Zarr (ArviZ, xarray), or one flat table of the latent, Parquet or CSV."""
     store = open_run(folder)
-    _check_output(output, EXPORTS, force)
+    check_output(output, EXPORTS, force)
     export_run(store, output)
     show({"written": output}, json, lambda out: out.print(f"wrote {output}", markup=False))
 

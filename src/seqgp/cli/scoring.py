@@ -9,15 +9,19 @@ import typer
 from rich.box import SIMPLE
 from rich.table import Column, Table
 
-from seqgp.cli.common import Debug, Json, Mistake, RunFolder, Seed, check_target, command, open_run, show
+from seqgp.cli.common import Debug, Json, Mistake, RunFolder, Seed, command, open_run, show
 from seqgp.cli.fitting import configuration_of
+from seqgp.cli.targets import check_output
 from seqgp.evaluate.score import DRAWS
 from seqgp.evaluate.score import score as score_run
-from seqgp.evaluate.score_table import HEAD, Score
+from seqgp.evaluate.score_table import LEVELS, MODEL, Score
 from seqgp.io.export import write_table
 from seqgp.io.tables import snapshots_from
 
 TABLES = (".csv", ".parquet")
+Ahead = Annotated[
+    list[int] | None, typer.Option("--ahead", min=0, max=10_000, help="Steps ahead, 0 for filtered; may be repeated.")
+]
 
 
 @command
@@ -43,9 +47,7 @@ def score(
     """Score predictions of held-out data, filtered, ahead and smoothed, beside persistence, AR(1) and kriging."""
     store = open_run(folder)
     if output is not None:
-        if output.suffix not in TABLES:
-            raise Mistake(f"{output}: the name ends in {output.suffix!r}; expected .csv or .parquet")
-        check_target(output, force)
+        check_output(output, TABLES, force)
     if store.model is None:
         raise Mistake(f"{folder}: the model has code of its own; use seqgp.score in Python")
     data = configuration_of(store).data
@@ -53,10 +55,10 @@ def score(
     found = score_run(store, held_out, tuple(ahead or (0, 1)), smoothed, draws=draws, seed=seed or 0)
     if output is not None:
         write_table(output, found.frame())
-    show(_plain(found) | {"run": folder, "written": output}, json, lambda out: show_score(out, found, output))
+    show(plain_scores(found) | {"run": folder, "written": output}, json, lambda out: show_score(out, found, output))
 
 
-def _plain(found: Score) -> dict[str, Any]:
+def plain_scores(found: Score) -> dict[str, Any]:
     """The scores as plain numbers, for machines."""
     rows = []
     for row in found.rows:
@@ -70,12 +72,27 @@ def _plain(found: Score) -> dict[str, Any]:
 
 
 def show_score(out: Any, found: Score, output: Path | None) -> None:
-    """The table for people, the histogram of PIT, and what was not scored."""
-    table = Table(*(Column(name, no_wrap=True) for name in HEAD), box=SIMPLE)
-    for row in found.rows:
-        table.add_row(*row.cells())
-    out.print(table)
-    for way in dict.fromkeys(row.way for row in found.rows):
+    """Two tables for people, the histogram of PIT, and what was not scored; narrow enough for 80 columns."""
+    ways = list(dict.fromkeys(row.way for row in found.rows))
+    shares = (f"{level:.0%}" for level in LEVELS)
+    numbers = [Column(name, justify="right", no_wrap=True) for name in ("data", "RMSE", "MAE", "CRPS", "log", *shares)]
+    scores = Table(Column("forecaster", no_wrap=True), *numbers, box=SIMPLE, pad_edge=False, collapse_padding=True)
+    heads = (Column(name, no_wrap=True) for name in ("minus the model", "CRPS", "log score"))
+    pairs = Table(*heads, box=SIMPLE, pad_edge=False)
+    for way in ways:
+        for table in (scores, pairs):
+            table.add_section()
+            table.add_row(f"[bold]{way}[/bold]")
+        for row in (row for row in found.rows if row.way == way):
+            _, name, *cells, crps, log_score = row.cells()
+            cells[-len(LEVELS) :] = [f"{share:.0%}" for share in row.coverage.values()]
+            scores.add_row(f"  {name}", *cells)
+            if name != MODEL:
+                pairs.add_row(f"  {name}", crps, log_score)
+    out.print(scores)
+    if any(row.forecaster != MODEL for row in found.rows):
+        out.print(pairs)
+    for way in ways:
         counts = " ".join(str(count) for count in found.pit_histogram(way))
         out.print(f"PIT of the model, {way}, in tenths: {counts}", markup=False)
     for note in found.notes:

@@ -13,6 +13,7 @@ from seqgp.base.errors import DataError
 from seqgp.base.snapshot import Snapshot
 from seqgp.base.transforms import Transform
 from seqgp.base.validation import positive, require_x64
+from seqgp.evaluate.folds import row_names
 from seqgp.evaluate.held_out_baselines import HeldOutBaselines
 from seqgp.evaluate.point_scores import PointScores, Predictions, marginals_of, normal
 from seqgp.evaluate.predict import predict
@@ -58,6 +59,19 @@ def score(
     Returns:
         scores by way and forecaster: ``print(score)``, ``score.rows``, ``score.frame()``.
     """
+    return scored(*score_parts(run, held_out, ahead, smoothed, baselines, draws, seed), "score")
+
+
+def score_parts(
+    run: Any,
+    held_out: Snapshot | Iterable[Snapshot],
+    ahead: Sequence[int],
+    smoothed: bool,
+    baselines: bool,
+    draws: int,
+    seed: int,
+) -> tuple[list[Part], list[str]]:
+    """The scores of each datum, and what could not be scored; arguments as of :func:`score`."""
     require_x64()
     steps = _checked_steps(ahead)
     draws = positive("draws", draws)
@@ -70,8 +84,13 @@ def score(
         parts, notes = parts + more, notes + said
     if baselines and simple is None:
         notes.append("no baselines: the run does not keep its data, or they are not one value per input")
+    return parts, notes
+
+
+def scored(parts: list[Part], notes: list[str], who: str) -> Score:
+    """The table of some parts; an error where the model has predicted none of the data."""
     if not any(part.forecaster == MODEL for part in parts):
-        raise DataError(f"score: nothing can be scored: {'; '.join(notes)}")
+        raise DataError(f"{who}: nothing can be scored: {'; '.join(notes)}")
     return Score.of(parts, notes)
 
 
@@ -134,10 +153,6 @@ def _simple(replay: Replay) -> HeldOutBaselines | None:
     return HeldOutBaselines(replay.model.kernel, data)
 
 
-def _stations(snapshot: Snapshot) -> list[Any]:
-    return getattr(snapshot, "labels", None) or [tuple(row) for row in snapshot.x.tolist()]
-
-
 def _forward(
     replay: Replay, data: list[Snapshot], steps, draws: int, seed: int, simple
 ) -> tuple[list[Part], list[str]]:
@@ -184,7 +199,7 @@ def _scores(marginals: Predictions, y: np.ndarray, transform: Transform | None, 
 
 def _part(replay: Replay, way: str, k: int, who: str, one: Snapshot, found: PointScores) -> Part:
     y = one.y if replay.transform is None else replay.transform.restored(one.y)
-    return Part(way, k, who, one.t, _stations(one), y, found)
+    return Part(way, k, who, one.t, row_names(one), y, found)
 
 
 def _baseline_parts(
