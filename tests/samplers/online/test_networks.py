@@ -177,6 +177,38 @@ def test_a_rank_that_is_too_small_grows(run):
     assert grown.filter.compression.rank == grown.plan.rank
 
 
+def test_the_rank_is_checked_once_more_when_the_dense_filter_takes_over(run):
+    """The filters before it have compressed, and their error stays in the weights."""
+    data, ssm, z = stream(times=8), sampler().ssm, np.asarray(run.state.particles.z)
+    for i in (5, 6, 7):  # gaps become many
+        y = np.where(np.arange(len(data[i].y)) < 50, np.nan, data[i].y)
+        data[i] = seqgp.Snapshot(data[i].t, data[i].x, y)
+    few = FIRST_PLAN._replace(rank=4, checked_at=7, folded=10.0)
+    history = laid_out(ssm, "auto", data, [None] * 8, plan=few)
+    taken = next(i for i, one in enumerate(history.segments) if isinstance(one.filter, DenseFilter) and i)
+    assert isinstance(history.segments[taken - 1].filter, NetworkFilter)
+    number = history.segments[taken].first + 1
+    history = laid_out(ssm, "auto", data[:number], [None] * number, plan=few)
+    filters, _, _ = run_filters(history, z, number)
+    assert rank.rank_due(history, filters, number)
+    grown, _ = rank.with_accurate_rank(history, run.state.particles, filters, number, 1, whole=False)
+    assert grown.plan.rank > 4
+    _, found, _ = run_filters(grown, z, number)
+    by_dense = laid_out(ssm, "auto", data[:number], [None] * number, plan=FIRST_PLAN._replace(rank=0))
+    _, exact, _ = run_filters(by_dense, z, number)
+    counted = rank.few_particles(run.state.particles)  # others have hardly any weight
+    assert np.std((found - exact).sum(axis=1)[counted], ddof=1) < 0.03
+    assert rank.rank_extras(grown)["low_rank_spread"] <= 0.03
+
+
+def test_much_that_is_folded_has_the_rank_checked(run):
+    filters, history = run.state.live.filters, run.state.live.history
+    folded = rank.folded_traces(filters).max()
+    for before, due in ((folded / 2, False), (0.0, folded > rank.MUCH_FOLDED), (folded / 2 - rank.MUCH_FOLDED, True)):
+        plan = history.plan._replace(checked_at=TIMES, folded=before)
+        assert rank.rank_due(history.compressed(plan), filters, TIMES) == due
+
+
 def test_two_levels_are_those_of_the_dense_filter(run, monkeypatch):
     """In the sampler, with as many leading modes as the kernel asks for: told, accurate, taken up again."""
     for module in (network, rank):

@@ -9,15 +9,16 @@ from seqgp.base.errors import SamplerError
 from seqgp.runtime.processes import gathered
 from seqgp.samplers.online.budget import check_memory
 from seqgp.samplers.online.filters import Filters, Spent, filter_of, particle_count, run_filters
-from seqgp.samplers.online.history import Timeline, laid_out
+from seqgp.samplers.online.history import Segment, Timeline, laid_out
 from seqgp.samplers.online.network import NetworkPlan
 from seqgp.samplers.particles import Particles
-from seqgp.statespace.network import NetworkFilter
+from seqgp.statespace.network import NetworkFilter, NetworkState
 from seqgp.statespace.rank import TOLERANCE, TWO_LEVELS, RankError, RankRun, choose_rank, is_accurate, largest_rank
 from seqgp.statespace.two_level import choose_leading_modes
 
 CHECKED = 8  # particles on which a rank is compared with twice the rank
 NOTHING = 1e-9  # a folded trace that is rounding
+MUCH_FOLDED = 0.1  # a folded trace since the last check, after which the rank is checked again
 
 
 def with_accurate_rank(
@@ -29,21 +30,21 @@ def with_accurate_rank(
     dense filter; where that does not fit into memory, the largest rank stays, and ``info.warnings`` says so.
 
     Args:
-        history: whose last filter is of low rank.
+        history: with a filter of low rank, now or before.
         particles: from which a few are taken, in proportion to their weights.
         filters: of all particles.
         number: of the step.
         together: how many of the first snapshots have their sites from the start.
         whole: whether the particles' log evidences are of all snapshots of the history, and not discounted.
     """
-    spent, filter, plan = Spent(), history.filter, history.plan
-    assert isinstance(filter, NetworkFilter)
-    folded = folded_traces(filters)
-    if folded.max() < NOTHING:
+    spent, filter, plan = Spent(), last_compressed(history), history.plan
+    assert filter is not None
+    now, folded = filter is history.filter, folded_traces(filters)
+    if now and folded.max() < NOTHING:
         return history.compressed(_planned(plan, RankError(plan.rank, 0.0, 0.0, 0.0), number)), spent
     few = few_particles(particles)
     z, known = particles.z[few], whole
-    if filter.sites >= TWO_LEVELS:
+    if now and filter.sites >= TWO_LEVELS:
         before, plan = plan, with_leading(filter, plan, filters, few, history.snapshots[-1].t)
         known = whole and plan.leading == before.leading
 
@@ -56,7 +57,7 @@ def with_accurate_rank(
         spent += Spent(0, cost.compile_seconds)
         return RankRun(increments.sum(axis=1), folded_traces(found))
 
-    rooms = [0 if one.gaps is None else len(one.gaps) for one in history.segments[-1].observations]
+    rooms = [len(one.gaps) for one in _compressed_segments(history)[-1].observations if one.gaps is not None]
     most = largest_rank(filter.sites, history.ssm.order, int(np.mean(rooms)))
     tried = choose_rank(run, most, first=plan.rank)
     chosen = _planned(plan.refined(tried[-1].rank, filter.sites), tried[-1], number)
@@ -96,14 +97,41 @@ def few_particles(particles: Particles) -> Int[np.ndarray, " k"]:
 
 
 def folded_traces(filters: Filters) -> Float[np.ndarray, " S"]:
-    """What compression has folded, added up over the steps, for each particle."""
+    """What compression has folded, added up over the steps, for each particle; 0 where another filter took over."""
+    if not all(isinstance(state, NetworkState) for _, state in filters.groups):
+        return np.zeros(particle_count(filters))
     mine = np.concatenate([np.asarray(state.folded) for _, state in filters.groups])
     return gathered(mine, particle_count(filters))
 
 
+def last_compressed(history: Timeline) -> NetworkFilter | None:
+    """The last filter of low rank: log evidences have its error, also where another filter has taken over."""
+    found = _compressed_segments(history)
+    return found[-1].filter if found else None  # pyright: ignore[reportReturnType]
+
+
+def _compressed_segments(history: Timeline) -> list[Segment]:
+    return [one for one in history.segments if isinstance(one.filter, NetworkFilter)]
+
+
+def rank_due(history: Timeline, filters: Filters, number: int) -> bool:
+    """Whether the rank is to be checked: the data have doubled, another filter has taken over, or gaps became many.
+
+    The last shows in what compression has folded since the last check: as much as before it, and worth to look at.
+    """
+    plan, last = history.plan, history.segments[-1]
+    if last_compressed(history) is None:
+        return False
+    if number >= 2 * plan.checked_at:
+        return True
+    if not isinstance(last.filter, NetworkFilter):
+        return len(last.observations) == 1
+    return bool(folded_traces(filters).max() > 2 * plan.folded + MUCH_FOLDED)
+
+
 def rank_extras(history: Timeline) -> dict[str, float]:
     """What people are told of the compression."""
-    if not isinstance(history.filter, NetworkFilter):
+    if last_compressed(history) is None:
         return {}
     plan = history.plan
     told = {
@@ -119,7 +147,7 @@ def rank_warnings(history: Timeline) -> tuple[str, ...]:
     """Said where the compression is not as accurate as it should be."""
     plan = history.plan
     accurate = plan.spread <= TOLERANCE and abs(plan.shift) <= 3 * TOLERANCE
-    if accurate or not isinstance(history.filter, NetworkFilter):
+    if accurate or last_compressed(history) is None:
         return ()
     return (
         f"the filter of low rank is off by {plan.shift:.2g} in log evidence, and by {plan.spread:.2g} between "

@@ -28,7 +28,7 @@ from seqgp.samplers.online.gradients import MIN_PARAMETERS, gradient_of
 from seqgp.samplers.online.history import Timeline, laid_out
 from seqgp.samplers.online.memory import Memory, QuadraticFit, discounted_evidence
 from seqgp.samplers.online.pending import Pending, advance_pending, may_spread
-from seqgp.samplers.online.rank import with_accurate_rank
+from seqgp.samplers.online.rank import last_compressed, rank_due, with_accurate_rank
 from seqgp.samplers.online.sharing import entries_on_grid
 from seqgp.samplers.online.state import Live
 from seqgp.samplers.online.station_moves import rejuvenate_stations
@@ -36,7 +36,6 @@ from seqgp.samplers.online.stations import stations_after, with_ratios, with_sta
 from seqgp.samplers.online.update import Ratios, central, ratios_of, update_filters
 from seqgp.samplers.particles import Particles
 from seqgp.statespace.model import StateSpaceModel
-from seqgp.statespace.network import NetworkFilter
 from seqgp.statespace.paths import PATHS
 
 MAX_RECENTRINGS = 2  # times that the surrogate of the first snapshot is found again
@@ -253,17 +252,17 @@ class OnlineStep:
 
     def check_rank(self, forced: bool = False) -> None:
         """Where the filters of a network are compressed too much: all of them run anew, with another rank or dense."""
-        due = forced or self.rejuvenations or self.number >= 2 * self.history.plan.checked_at
-        if not (due and isinstance(self.history.filter, NetworkFilter)):
+        changed = (forced or self.rejuvenations) and last_compressed(self.history) is not None
+        if not (changed or rank_due(self.history, self.filters, self.number)):
             return
         whole = self.forget == 1 and self.past.memory is None
         history, spent = with_accurate_rank(
             self.history, self.particles, self.filters, self.number, self.past.together, whole
         )
         self.spend(spent)
-        changed = history.plan.compression != self.history.plan.compression
+        again = history.plan.compression != self.history.plan.compression
         self.history = history
-        if changed:
+        if again:
             self.pending = Pending()
             found = self.evaluate(self.particles.z)
             self.filters = found.filters
