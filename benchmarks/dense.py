@@ -76,14 +76,14 @@ def written_in_numpy(sizes: Sizes, start: Start) -> Line:
     inputs = algorithm2.Inputs.of(state.t, window.x[-1], snapshot.t, snapshot.x)
     f_old, z_old = np.asarray(window.f)[: sizes.written, -1], np.asarray(state.z)
     rng = np.random.default_rng(0)
-    (level, _), theirs = timed(lambda: algorithm2.step(rng, inputs, snapshot.y, f_old, z_old))
+    (f, _), theirs = timed(lambda: algorithm2.step(rng, inputs, snapshot.y, f_old, z_old))
     settings = {"updates": seqgp.Plain(start="prior"), "carry": "paper", "latent": seqgp.Dense()}
     sampler = seqgp.SequentialSampler(start.model, draws=state.draws, tau=1, **settings)
     sampler.step(jax.random.key(0), state, snapshot)
     after = [sampler.step(jax.random.key(1), state, snapshot) for _ in range(sizes.turns)]
     ours = min(info.seconds for _, info in after) / state.draws
     latent = np.asarray(after[0][0].latent)
-    apart = np.sqrt(np.mean(((level.mean(0) - latent.mean(0)) / latent.std(0)) ** 2))
+    apart = np.sqrt(np.mean(((f.mean(0) - latent.mean(0)) / latent.std(0)) ** 2))
     per_draw = theirs / sizes.written
     detail = f"{1e3 * per_draw:.1f} ms a draw against {1e3 * ours:.1f} ms; means of f apart by {apart:.2f} sd"
     return Line(f"dense step, N={sizes.n}: Algorithm 2 in NumPy over ours, all cores", per_draw / ours, 4, ">=", detail)

@@ -83,7 +83,7 @@ def compare(
     plain = initial_rate(model, snapshot, draws=sizes.plain, chains=1, latent=dense, updates="plain")
     peer = nuts(model, [snapshot], sizes.nuts)
     theirs = peer.ess / peer.seconds
-    apart = _means_apart(informed.state, peer.level)
+    apart = _means_apart(informed.state, peer.f)
     used = "" if informed.updates == "informed" else f"; fell back to {informed.updates} updates"
     ours = f"{informed.per_second:.1f}/s (ESS {informed.ess:.0f} of {sizes.informed}){used}"
     slow = f"{plain.per_second:.2f}/s (ESS {plain.ess:.0f} of {sizes.plain})"
@@ -100,9 +100,9 @@ def compare(
     ]
 
 
-def _means_apart(state: seqgp.SequentialState, level: np.ndarray) -> float:
+def _means_apart(state: seqgp.SequentialState, f: np.ndarray) -> float:
     latent = np.asarray(state.latent)
-    return float(np.sqrt(np.mean(((latent.mean(0) - level.mean(0)) / latent.std(0)) ** 2)))
+    return float(np.sqrt(np.mean(((latent.mean(0) - f.mean(0)) / latent.std(0)) ** 2)))
 
 
 def side_by_side(sizes: Sizes) -> list[Line]:

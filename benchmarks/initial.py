@@ -72,8 +72,8 @@ def latent_alone(sizes: Sizes, snapshot: seqgp.Snapshot) -> Line:
     settings = {"chains": 1, "warmup": sizes.slices // 10 * sizes.thin, "thin": sizes.thin, "latent": seqgp.Dense()}
     updates = seqgp.Plain(initial=(1, 0, 0))
     ours = initial_rate(model, snapshot, sizes.turns, draws=sizes.slices, updates=updates, **settings)
-    level, seconds = elliptical(model, snapshot, sizes.slices, sizes.thin, sizes.turns)
-    theirs = smallest_ess(1, level) / seconds
+    f, seconds = elliptical(model, snapshot, sizes.slices, sizes.thin, sizes.turns)
+    theirs = smallest_ess(1, f) / seconds
     detail = f"effective draws per second of f: {ours.per_second:.1f} against {theirs:.1f}"
     return Line(
         f"f alone, N={sizes.n}: ours over BlackJAX, covariance rebuilt", ours.per_second / theirs, 2, ">=", detail

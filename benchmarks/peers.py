@@ -21,7 +21,7 @@ class Sampled(NamedTuple):
     """Draws of a peer, and what they cost: ``seconds`` are those of the draws kept, without warm-up or compilation."""
 
     z: np.ndarray  # (draws, d)
-    level: np.ndarray  # (draws, N): f + mean, of the last snapshot
+    f: np.ndarray  # (draws, N), of the last snapshot
     seconds: float
     warmup_seconds: float
     leapfrogs: float  # per draw
@@ -29,7 +29,7 @@ class Sampled(NamedTuple):
     @property
     def ess(self) -> float:
         """The smallest effective sample size over all parameters and latent values."""
-        return smallest_ess(1, self.z, self.level)
+        return smallest_ess(1, self.z, self.f)
 
 
 def covariance_of(model: seqgp.Model, snapshots: Sequence[seqgp.Snapshot]) -> Callable[[dict[str, Any]], jax.Array]:
@@ -58,19 +58,19 @@ def nuts(model: seqgp.Model, snapshots: Sequence[seqgp.Snapshot], draws: int, se
     mean, spread = model.prior_of_z()
     ends = np.cumsum([len(s.x) for s in snapshots])
 
-    def levels(z, nu):
+    def f_by_time(z, nu):
         parameters = model.parameters(z)
-        level = jnp.linalg.cholesky(covariance(parameters)) @ nu + parameters["mean"]
-        return parameters, jnp.split(level, ends[:-1])
+        f = jnp.linalg.cholesky(covariance(parameters)) @ nu + parameters["mean"]
+        return parameters, jnp.split(f, ends[:-1])
 
     def joint():
         z = numpyro.sample("z", dist.Normal(mean, np.sqrt(np.diag(spread))).to_event(1))
         nu = numpyro.sample("nu", dist.Normal().expand([int(ends[-1])]).to_event(1))
-        parameters, all_levels = levels(z, nu)
-        for i, (level, snapshot) in enumerate(zip(all_levels, snapshots)):
+        parameters, blocks = f_by_time(z, nu)
+        for i, (f, snapshot) in enumerate(zip(blocks, snapshots)):
             missing = np.isnan(snapshot.y)
             log_prob = model.likelihood.log_prob(
-                level, jnp.asarray(snapshot.y), jnp.asarray(missing), snapshot.context, parameters
+                f, jnp.asarray(snapshot.y), jnp.asarray(missing), snapshot.context, parameters
             )
             numpyro.factor(f"y_{i}", log_prob)
 
@@ -87,14 +87,14 @@ def nuts(model: seqgp.Model, snapshots: Sequence[seqgp.Snapshot], draws: int, se
     run = jax.jit(advance).lower(start).compile()
     (warm, _), warmup_seconds = timed(lambda: run(start))
     (_, (kept, leapfrogs)), seconds = timed(lambda: run(warm))
-    last = jax.jit(jax.vmap(lambda z, nu: levels(z, nu)[1][-1]))(kept["z"], kept["nu"])
+    last = jax.jit(jax.vmap(lambda z, nu: f_by_time(z, nu)[1][-1]))(kept["z"], kept["nu"])
     return Sampled(np.asarray(kept["z"]), np.asarray(last), seconds, warmup_seconds, float(np.mean(leapfrogs)))
 
 
 def elliptical(
     model: seqgp.Model, snapshot: seqgp.Snapshot, draws: int, thin: int, turns: int, seed: int = 0
 ) -> tuple[np.ndarray, float]:
-    """BlackJAX's elliptical slices of the latent: levels ``(draws, N)`` after a tenth of warm-up, and their seconds.
+    """BlackJAX's elliptical slices of the latent: ``f (draws, N)`` after a tenth of warm-up, and their seconds.
 
     The covariance is rebuilt in every iteration, as it must be in a sampler whose parameters move as well.
     """

@@ -40,7 +40,7 @@ def measure(sizes: Sizes) -> list[Line]:
         theirs += last.seconds
         warming += last.warmup_seconds
     assert last is not None
-    their_ess = smallest_ess(1, last.level)
+    their_ess = smallest_ess(1, last.f)
     sequential = {updates: _sequence(model, snapshots, sizes.draws, updates) for updates in ("plain", "informed")}
     found = []
     for updates, (seconds, ess) in sequential.items():

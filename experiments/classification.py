@@ -83,8 +83,8 @@ def simulated(seed: int, n: int, side: int, steps: int) -> DataSet:
     both = np.concatenate([stations, grid])
     points = np.concatenate([with_time(t, both) for t in range(steps)])
     prior = np.asarray(covariance(points, points, 5.0, 0.5, 2.0))
-    level = np.linalg.cholesky(prior + 1e-8 * np.eye(len(points))) @ rng.standard_normal(len(points))
-    probability = expit(level).reshape(steps, -1)
+    f = np.linalg.cholesky(prior + 1e-8 * np.eye(len(points))) @ rng.standard_normal(len(points))
+    probability = expit(f).reshape(steps, -1)
     label = (rng.random(probability.shape) < probability).astype(float)
     snapshots = [seqgp.Snapshot(float(t), stations, label[t, :n]) for t in range(steps)]
     return DataSet(snapshots, grid, probability[:, n:], label[:, n:])
@@ -110,16 +110,16 @@ def refit_model(points: Any, y: Any, seen: Any) -> None:
     lengthscales = drawn["time.lengthscale"], drawn["space.lengthscale"], drawn["scale"]
     white = numpyro.sample("white", dist.Normal(jnp.zeros(len(points)), 1.0).to_event(1))
     root = jnp.linalg.cholesky(covariance(points, points, *lengthscales) + 1e-8 * jnp.eye(len(points)))
-    level = numpyro.deterministic("level", drawn["mean"] + root @ white)
+    f = numpyro.deterministic("f", drawn["mean"] + root @ white)
     with numpyro.handlers.mask(mask=seen):
-        numpyro.sample("y", dist.Bernoulli(logits=level), obs=y)
+        numpyro.sample("y", dist.Bernoulli(logits=f), obs=y)
 
 
-def on_grid(key: Any, points: Any, grid: Any, time: Any, space: Any, scale: Any, mean: Any, level: Any) -> Any:
+def on_grid(key: Any, points: Any, grid: Any, time: Any, space: Any, scale: Any, mean: Any, f: Any) -> Any:
     """A draw of the probabilities on the grid, given the log odds at all points."""
     root = jnp.linalg.cholesky(covariance(points, points, time, space, scale) + 1e-8 * jnp.eye(len(points)))
     half = jax.scipy.linalg.solve_triangular(root, covariance(points, grid, time, space, scale), lower=True)
-    middle = mean + half.T @ jax.scipy.linalg.solve_triangular(root, level - mean, lower=True)
+    middle = mean + half.T @ jax.scipy.linalg.solve_triangular(root, f - mean, lower=True)
     left = covariance(grid, grid, time, space, scale) - half.T @ half
     spread = jnp.linalg.cholesky(left + 1e-6 * jnp.eye(len(grid)))
     return jax.nn.sigmoid(middle + spread @ jax.random.normal(key, middle.shape))
@@ -144,7 +144,7 @@ def refitted(data: DataSet, warmup: int, draws: int, seed: int) -> tuple[np.ndar
         drawn = mcmc.get_samples()
         keys = jax.random.split(key_grid, draws)
         probability = spread(
-            keys, points, with_time(snapshot.t, data.grid), *(drawn[name] for name in PRIORS), drawn["level"]
+            keys, points, with_time(snapshot.t, data.grid), *(drawn[name] for name in PRIORS), drawn["f"]
         )
         found.append(np.asarray(probability))
     return np.stack(found), time.perf_counter() - start

@@ -25,16 +25,16 @@ class DataSet(NamedTuple):
 
     model: seqgp.Model
     snapshots: list[seqgp.Snapshot]
-    levels: list[np.ndarray]  # the true f_t + mean
+    f: list[np.ndarray]  # the true latent function, by time
     parameters: dict[str, Any]
 
 
 class Summary(NamedTuple):
     """A posterior at one time."""
 
-    mean: np.ndarray  # of the level, (N,)
+    mean: np.ndarray  # of f, (N,)
     sd: np.ndarray
-    coverage: float  # of the true level by central 95% intervals
+    coverage: float  # of the true f by central 95% intervals
     z_mean: np.ndarray  # of the parameters, on the Gaussian scale
     z_sd: np.ndarray
     log_score: float  # of the next snapshot, jointly
@@ -68,22 +68,22 @@ def simulate(
     covariance = np.array(kernel.covariance(kernel.prepare(t[:, None], t[:, None]), {"lengthscale": time}))
     squared = sum(((flat[:, None, d] - flat[:, d]) / space[d]) ** 2 for d in range(2))
     covariance = covariance * np.exp(-0.5 * squared) + JITTER * np.eye(len(t))
-    levels = (mean + np.linalg.cholesky(covariance) @ rng.normal(size=len(t))).reshape(steps + 1, n)
-    y = rng.poisson(np.exp(levels)).astype(float) if counts else levels + 0.3 * rng.normal(size=levels.shape)
+    f = (mean + np.linalg.cholesky(covariance) @ rng.normal(size=len(t))).reshape(steps + 1, n)
+    y = rng.poisson(np.exp(f)).astype(float) if counts else f + 0.3 * rng.normal(size=f.shape)
     snapshots = [seqgp.Snapshot(t=times[i], x=x[i], y=y[i]) for i in range(steps + 1)]
     truth = {"time.lengthscale": time, "space.lengthscale": space, "scale": 1.0, "mean": mean}
     if not counts:
         truth["noise"] = 0.3
-    return DataSet(counts_model() if counts else regression_model(), snapshots, list(levels), truth)
+    return DataSet(counts_model() if counts else regression_model(), snapshots, list(f), truth)
 
 
-def summarise(level: Any, z: Any, truth: np.ndarray, info: seqgp.Info, log_score: float) -> Summary:
+def summarise(f: Any, z: Any, truth: np.ndarray, info: seqgp.Info, log_score: float) -> Summary:
     """The numbers of a posterior from its draws."""
-    level, z = np.asarray(level), np.asarray(z)
-    low, high = np.quantile(level, [0.025, 0.975], axis=0)
+    f, z = np.asarray(f), np.asarray(z)
+    low, high = np.quantile(f, [0.025, 0.975], axis=0)
     return Summary(
-        mean=level.mean(axis=0),
-        sd=level.std(axis=0, ddof=1),
+        mean=f.mean(axis=0),
+        sd=f.std(axis=0, ddof=1),
         coverage=float(np.mean((low <= truth) & (truth <= high))),
         z_mean=z.mean(axis=0),
         z_sd=z.std(axis=0, ddof=1),
@@ -105,12 +105,12 @@ def exact_posterior(
     if not isinstance(data.model.likelihood, seqgp.likelihoods.Gaussian):
         full = seqgp.FullSampler(data.model, draws=draws, warmup=warmup, thin=thin, updates="informed")
         state, info = full.sample(key, seen)
-        return summarise(state.latent[-1], state.z, data.levels[t - 1], info, float("nan"))
+        return summarise(state.latent[-1], state.z, data.f[t - 1], info, float("nan"))
     sampler = CollapsedSampler(data.model, draws=draws, warmup=warmup, thin=thin)
     state, info = sampler.sample(key, seen)
     chosen = np.linspace(0, draws - 1, min(draws, 200)).astype(int)
     score = predictive_log_score(data.model, seen, data.snapshots[t], jnp.asarray(state.z)[chosen])
-    return summarise(state.latent[-1], state.z, data.levels[t - 1], info, score)
+    return summarise(state.latent[-1], state.z, data.f[t - 1], info, score)
 
 
 def sequential_posteriors(data: DataSet, times: Iterable[int], key: Any, sampler: seqgp.Sampler) -> dict[int, Summary]:
@@ -125,13 +125,13 @@ def sequential_posteriors(data: DataSet, times: Iterable[int], key: Any, sampler
                 jax.random.fold_in(key_predict, t), data.model, state, following.x, t=following.t
             )
             score = float(np.asarray(prediction.log_score(following.y)))
-            found[t] = summarise(state.latent, state.z, data.levels[t - 1], info, score)
+            found[t] = summarise(state.latent, state.z, data.f[t - 1], info, score)
     return found
 
 
 def compare(data: DataSet, t: int, exact: Summary, found: Summary) -> dict[str, float]:
     """How far a posterior at the ``t``-th time is from the exact one."""
-    truth = data.levels[t - 1]
+    truth = data.f[t - 1]
     bias = (found.mean - exact.mean) / exact.sd
     row = {
         "R": float(np.mean(found.sd**2 / exact.sd**2)),

@@ -88,8 +88,8 @@ def known(truth: Truth) -> list[Found]:
 def scores(found: list[Found], truth: Truth) -> list[dict[str, float]]:
     """At each time: the error of the mean, the sd that was claimed, and how much of the truth is within 2 sd."""
     rows = []
-    for step, level, snapshot in zip(found, truth.level, truth.snapshots):
-        error = level - step.mean
+    for step, f, snapshot in zip(found, truth.f, truth.snapshots):
+        error = f - step.mean
         rms, sd = (float(np.sqrt(np.mean(values**2))) for values in (error, step.sd))
         rows.append({"t": snapshot.t, "rms": rms, "sd": sd, "inside": float(np.mean(np.abs(error) <= 2 * step.sd))})
     return rows
@@ -147,7 +147,7 @@ def figure(found: dict[str, list[Found]], exact: list[Found], truth: Truth) -> A
     picture, axes = plt.subplots(3, 3, figsize=(11, 8.5), constrained_layout=True)
     times = np.array([snapshot.t for snapshot in truth.snapshots])
     for axis, (name, steps) in zip(axes[0], found.items()):
-        _bands(axis, steps[-1], truth.level[-1], name)
+        _bands(axis, steps[-1], truth.f[-1], name)
     largest = max(np.abs(axis.get_ylim()).max() for axis in axes[0, :2])
     for axis in axes[0, :2]:
         axis.set_ylim(-largest, largest)
@@ -173,10 +173,10 @@ def figure(found: dict[str, list[Found]], exact: list[Found], truth: Truth) -> A
     return picture
 
 
-def _bands(axis: Any, step: Found, level: np.ndarray, name: str) -> None:
+def _bands(axis: Any, step: Found, f: np.ndarray, name: str) -> None:
     """The truth minus the posterior mean within ±2 sd, in order of the sd; what is outside is marked."""
     order = np.argsort(step.sd)
-    error, sd = (level - step.mean)[order], step.sd[order]
+    error, sd = (f - step.mean)[order], step.sd[order]
     outside = np.abs(error) > 2 * sd
     at = np.arange(1, len(sd) + 1)
     axis.fill_between(at, -2 * sd, 2 * sd, color=COLOURS[name], alpha=0.25, lw=0)

@@ -29,7 +29,7 @@ class Truth(NamedTuple):
     """Simulated snapshots, and what they were simulated from."""
 
     snapshots: list[seqgp.Snapshot]
-    level: np.ndarray  # (T, KNOTS): the log coefficient
+    f: np.ndarray  # (T, KNOTS): the log coefficient
     noise: float
 
 
@@ -72,11 +72,11 @@ def simulate(seed: int = 0, steps: int = 1) -> Truth:
     """Data from a coefficient that varies sixfold and drifts slowly."""
     rng = np.random.default_rng(seed)
     phases = rng.uniform(0, 2 * np.pi, 2)
-    levels, snapshots, noise = [], [], 0.0
+    values, snapshots, noise = [], [], 0.0
     for t in 0.1 * np.arange(steps):
         u = 0.6 * np.sin(2 * np.pi * inputs + phases[0] + t) + 0.3 * np.sin(5 * np.pi * inputs + phases[1] - t)
         clean = np.asarray(measured(jnp.asarray(u)))
         noise = noise or NOISE * float(np.sqrt(np.mean(clean**2)))
-        levels.append(u)
+        values.append(u)
         snapshots.append(seqgp.Snapshot(t, inputs[:, None], clean + noise * rng.standard_normal(len(clean))))
-    return Truth(snapshots, np.array(levels), noise)
+    return Truth(snapshots, np.array(values), noise)

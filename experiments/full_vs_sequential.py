@@ -127,7 +127,7 @@ def figure_nine(drawn: dict[str, Any], path: Path, shown: int = 12) -> None:
             spread = 2 * summary.sd[chosen]
             label = f"{name}, ±2 sd" if t == 1 else None
             top.fill_between(at, middle - spread, middle + spread, color=colour, alpha=0.35, lw=0, label=label)
-        truth = data.levels[t - 1][chosen] - exact.mean[chosen]
+        truth = data.f[t - 1][chosen] - exact.mean[chosen]
         top.plot(at, truth, "k*", ms=4, label="truth" if t == 1 else None)
     top.set(xticks=[(t - 0.5) * (shown + 2) - 1.5 for t in exacts], xticklabels=[f"t = {t}" for t in exacts])
     top.set_ylabel("f + mean, exact mean taken off")

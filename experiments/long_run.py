@@ -52,17 +52,17 @@ def samplers(model: seqgp.Model, who: str, particles: int) -> tuple[Any, Any]:
 
 def row_of(stream: Stream, exact: OnlinePosterior, state: Any, info: Any) -> dict[str, Any]:
     """How far the draws after the last snapshot are from the exact posterior, and whether they hold the truth."""
-    z, level = np.asarray(state.z), np.asarray(state.latent)
+    z, f = np.asarray(state.z), np.asarray(state.latent)
     row: dict[str, Any] = {}
     for i, name in enumerate(exact.names):
         row[f"bias {name}"] = float((z[:, i].mean() - exact.mean[i]) / exact.sd[i])
         row[f"sd {name}"] = float(z[:, i].std() / exact.sd[i])
-    low, high = np.quantile(np.column_stack([z, level]), [0.025, 0.975], axis=0)
-    truth = np.concatenate([stream.z, stream.last_level])
-    apart = (level.mean(axis=0) - exact.level_mean) ** 2 / exact.level_variance
+    low, high = np.quantile(np.column_stack([z, f]), [0.025, 0.975], axis=0)
+    truth = np.concatenate([stream.z, stream.last_f])
+    apart = (f.mean(axis=0) - exact.f_mean) ** 2 / exact.f_variance
     evidence = getattr(info, "log_evidence", None)
     return row | {
-        "R": float(np.mean(level.var(axis=0) / exact.level_variance)),
+        "R": float(np.mean(f.var(axis=0) / exact.f_variance)),
         "bias of f": float(np.sqrt(np.mean(apart))),
         "coverage": float(np.mean((low <= truth) & (truth <= high))),
         "log evidence": float("nan") if evidence is None else float(evidence - exact.log_evidence),

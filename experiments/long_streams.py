@@ -20,7 +20,7 @@ class Stream(NamedTuple):
     model: seqgp.Model
     snapshots: list[seqgp.Snapshot]
     z: np.ndarray  # the true parameters, on the Gaussian scale
-    last_level: np.ndarray  # the true f + mean at the last snapshot's inputs
+    last_f: np.ndarray  # the true f at the last snapshot's inputs
 
 
 def stream_model(kernel: str) -> seqgp.Model:
@@ -55,13 +55,13 @@ def simulate_stream(kernel: str, variant: str, seed: int, n: int = 10, steps: in
     truth = {name: float(value) for name, value in model.parameters(jnp.asarray(z)).items()}
     times = np.cumsum(rng.uniform(0.2, 1.8, steps)) if variant == "irregular" else np.arange(steps, dtype=float)
     x = rng.uniform(size=(n, 2))
-    level = truth["mean"] + truth["scale"] * _field(rng, model, truth, times, x)
-    y = level + truth["noise"] * rng.standard_normal(level.shape)
+    f = truth["mean"] + truth["scale"] * _field(rng, model, truth, times, x)
+    y = f + truth["noise"] * rng.standard_normal(f.shape)
     if variant == "missing":
         y = np.where(rng.uniform(size=y.shape) < 0.2, np.nan, y)
     there = _presence(steps, n) if variant == "stations" else np.ones((steps, n), bool)
     snapshots = [seqgp.Snapshot(t, x[row], y[i, row]) for i, (t, row) in enumerate(zip(times, there))]
-    return Stream(model, snapshots, z, level[-1, there[-1]])
+    return Stream(model, snapshots, z, f[-1, there[-1]])
 
 
 def _field(rng: np.random.Generator, model: seqgp.Model, truth: dict[str, float], times: np.ndarray, x: np.ndarray):

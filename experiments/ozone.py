@@ -103,9 +103,9 @@ def models() -> dict[str, seqgp.Model]:
     }
 
 
-def back(rng: np.random.Generator, level: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """New data in ppb from draws of the level on the square-root scale: no station reads below zero."""
-    return np.maximum(level + noise[:, None] * rng.normal(size=level.shape), 0.0) ** 2
+def back(rng: np.random.Generator, f: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """New data in ppb from draws of f on the square-root scale: no station reads below zero."""
+    return np.maximum(f + noise[:, None] * rng.normal(size=f.shape), 0.0) ** 2
 
 
 def score(draws: np.ndarray, truth: np.ndarray) -> Score:
@@ -129,14 +129,14 @@ def fitted(model: seqgp.Model, data: Data, particles: int, draws: int, seed: int
     rng, filtered = np.random.default_rng(seed), []
 
     def note(state: seqgp.State, info: seqgp.Info) -> None:
-        level = np.asarray(state.latent)[:, data.held_out]
-        filtered.append(back(rng, level, np.asarray(state.parameters["noise"])))
+        f = np.asarray(state.latent)[:, data.held_out]
+        filtered.append(back(rng, f, np.asarray(state.parameters["noise"])))
 
     run = seqgp.run(sampler, data.snapshots, key_run, callbacks=note)
     assert isinstance(run.state, seqgp.OnlineState)
     past = seqgp.smooth(key_past, sampler, run.state, [snapshot.t for snapshot in data.snapshots], draws=draws)
     noise = np.asarray(run.state.parameters["noise"])
-    smoothed = [back(rng, level[:, data.held_out], noise) for level in past.latent]
+    smoothed = [back(rng, f[:, data.held_out], noise) for f in past.latent]
     return run, score(np.stack(filtered, axis=1), data.truth), score(np.stack(smoothed, axis=1), data.truth)
 
 

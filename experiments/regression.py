@@ -96,7 +96,7 @@ def table_of(steps: list[Step], truth: Truth) -> tuple[Table, list[dict[str, flo
         table.add_column(heading, justify="right")
     rows = []
     for i, (step, snapshot) in enumerate(zip(steps, truth.snapshots)):
-        inside = float(np.mean(np.abs(truth.level[i] - step.mean) <= 2 * step.sd))
+        inside = float(np.mean(np.abs(truth.f[i] - step.mean) <= 2 * step.sd))
         outside = int(np.sum(np.abs(snapshot.y - step.mean) > 2 * step.data_sd))
         row = {"t": float(snapshot.t), "inside": inside, "outside": outside, "seconds": step.seconds}
         rows.append(row | {"min_ess": float(step.min_ess), "max_rhat": float(step.max_rhat)})
@@ -163,7 +163,7 @@ def figure_2(steps: list[Step], truth: Truth):
         axis.fill_between(at, -2 * step.data_sd[order], 2 * step.data_sd[order], color="0.88", lw=0)
         axis.fill_between(at, -2 * step.sd[order], 2 * step.sd[order], color="0.6", lw=0)
         axis.plot(at, (snapshot.y - step.mean)[order], ".", color="C3", ms=3.5)
-        axis.plot(at, (truth.level[i] - step.mean)[order], "*", color="C0", ms=3.5)
+        axis.plot(at, (truth.f[i] - step.mean)[order], "*", color="C0", ms=3.5)
     axis.axvline(n + 0.5, color="k", lw=0.8)
     top = axis.get_ylim()[1]
     axis.text(n / 2, top * 0.97, "t = 1", ha="center", va="top")

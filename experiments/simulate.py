@@ -13,7 +13,7 @@ class Truth(NamedTuple):
     """Simulated snapshots, and what they were simulated from."""
 
     snapshots: list[seqgp.Snapshot]
-    level: np.ndarray  # (T, N): f + mean
+    f: np.ndarray  # (T, N)
     parameters: dict[str, np.ndarray]
 
 
@@ -41,8 +41,8 @@ def regression_data(seed: int, n: int = 200, steps: int = 20) -> Truth:
     squared = (points**2).sum(axis=1)
     covariance = np.exp(points @ points.T - 0.5 * squared[:, None] - 0.5 * squared[None, :])
     covariance[np.diag_indices_from(covariance)] += 1e-8
-    level = 0.5 + (np.linalg.cholesky(covariance) @ rng.standard_normal(steps * n)).reshape(steps, n)
-    y = level + 0.3 * rng.standard_normal(level.shape)
+    f = 0.5 + (np.linalg.cholesky(covariance) @ rng.standard_normal(steps * n)).reshape(steps, n)
+    y = f + 0.3 * rng.standard_normal(f.shape)
     snapshots = [seqgp.Snapshot(t, x[i], y[i]) for i, t in enumerate(times)]
     parameters = {
         "time.lengthscale": lengthscales[2],
@@ -51,4 +51,4 @@ def regression_data(seed: int, n: int = 200, steps: int = 20) -> Truth:
         "mean": np.array(0.5),
         "noise": np.array(0.3),
     }
-    return Truth(snapshots, level, parameters)
+    return Truth(snapshots, f, parameters)

@@ -34,7 +34,7 @@ class Weighted(NamedTuple):
     """The exact posterior after the last snapshot, as weighted draws."""
 
     z: Float[np.ndarray, "draws d"]
-    level: Float[np.ndarray, "draws N"]
+    f: Float[np.ndarray, "draws N"]
     weights: Float[np.ndarray, " draws"]
 
     @property
@@ -55,16 +55,16 @@ def exact(sampler: seqgp.OnlineSampler, state: seqgp.OnlineState) -> Weighted:
     paths = seqgp.smooth(jax.random.key(5), sampler, state, times, draws=state.draws)
     parameters = jax.vmap(model.parameters)(jnp.asarray(z))
     log_weights = np.zeros(len(z))
-    for snapshot, surrogate, level in zip(state.snapshots, state.surrogates, paths.latent):
+    for snapshot, surrogate, f in zip(state.snapshots, state.surrogates, paths.latent):
         assert surrogate is not None
         data, line = solver_data(snapshot), surrogate.line
 
         def log_ratio(one: Any, data: Any = data, line: Any = line) -> Any:
-            level, parameters = one
-            taken = line.log_density(model.likelihood, *data, parameters, level)
-            return log_likelihood(model.likelihood, data, parameters, level) - taken
+            f, parameters = one
+            taken = line.log_density(model.likelihood, *data, parameters, f)
+            return log_likelihood(model.likelihood, data, parameters, f) - taken
 
-        ratios = np.asarray(jax.lax.map(log_ratio, (jnp.asarray(level), parameters)))
+        ratios = np.asarray(jax.lax.map(log_ratio, (jnp.asarray(f), parameters)))
         log_weights += ratios - surrogate.log_correction(z[:, list(sampler.ssm.in_particles)])
     weights = np.exp(log_weights - log_weights.max())
     return Weighted(z, np.asarray(paths.latent[-1]), weights / weights.sum())
@@ -73,12 +73,12 @@ def exact(sampler: seqgp.OnlineSampler, state: seqgp.OnlineState) -> Weighted:
 def row_of(truth: Weighted, state: Any) -> dict[str, float]:
     """How far draws are from the exact posterior."""
     mean, sd = truth.moments(truth.z)
-    level, level_sd = truth.moments(truth.level)
+    f, f_sd = truth.moments(truth.f)
     z, found = np.asarray(state.z), np.asarray(state.latent)
     return {
         "largest bias of a parameter": float(np.abs((z.mean(axis=0) - mean) / sd).max()),
-        "bias of f": float(np.sqrt(np.mean(((found.mean(axis=0) - level) / level_sd) ** 2))),
-        "latent variance over exact": float(np.mean(found.var(axis=0) / level_sd**2)),
+        "bias of f": float(np.sqrt(np.mean(((found.mean(axis=0) - f) / f_sd) ** 2))),
+        "latent variance over exact": float(np.mean(found.var(axis=0) / f_sd**2)),
     }
 
 

@@ -11,7 +11,7 @@ def test_the_posterior_of_one_who_knows_the_parameters_is_calibrated():
     squares = []
     for seed in range(300):
         truth = regression_data(seed, n=6, steps=2)
-        squares.append([np.mean(((level - f.mean) / f.sd) ** 2) for level, f in zip(truth.level, demo.known(truth))])
+        squares.append([np.mean(((f - found.mean) / found.sd) ** 2) for f, found in zip(truth.f, demo.known(truth))])
     assert np.all(np.abs(np.mean(squares, axis=0) - 1) < 0.33)
 
 

@@ -110,10 +110,10 @@ def test_a_representation_of_ones_own(states):
     assert info.extras["points"] == 3
     exact = gaussian_posterior(KNOWN, DATA, KNOWN.parameters(jnp.zeros(0)))[1]
     sd = np.sqrt(np.diag(exact.covariance))
-    level = np.asarray(after.latent)
+    latent = np.asarray(after.latent)
     # The carry matches moments of 4000 draws: their error adds to that of the draws themselves.
-    assert np.abs((level.mean(0) - exact.mean) / (sd * np.sqrt(2 / len(level)))).max() < 5
-    assert np.abs((level.std(0) / sd - 1) * np.sqrt(len(level))).max() < 5
+    assert np.abs((latent.mean(0) - exact.mean) / (sd * np.sqrt(2 / len(latent)))).max() < 5
+    assert np.abs((latent.std(0) / sd - 1) * np.sqrt(len(latent))).max() < 5
 
 
 def test_prediction_is_asked_of_it(states):

@@ -34,8 +34,8 @@ class FromPrior:
         share = 1 / (1 + np.exp(-z))
         scaled = 3**0.5 * np.abs(snapshots[0].x - snapshots[0].x.T) / (0.1 + 0.9 * share[:, :1, None])
         root = np.linalg.cholesky((1 + scaled) * np.exp(-scaled))
-        level = (root @ rng.normal(size=(self.draws, len(snapshots[0].x), 1)))[..., 0] + 2 * share[:, 1:] - 1
-        return FullState((0.0,), (level,), {}, z, ""), type("Info", (), {"min_ess": 99.0})
+        latent = (root @ rng.normal(size=(self.draws, len(snapshots[0].x), 1)))[..., 0] + 2 * share[:, 1:] - 1
+        return FullState((0.0,), (latent,), {}, z, ""), type("Info", (), {"min_ess": 99.0})
 
 
 class Listening(FromPrior):

@@ -43,10 +43,10 @@ def test_events_in_time_alone():
 
 
 def test_the_density_is_that_of_the_binned_process():
-    level = np.linspace(-1, 1, 6)
+    f = np.linspace(-1, 1, 6)
     (data,) = COX.snapshots([0.0, 0.5], np.full(9, 0.2), np.random.default_rng(1).uniform([0, -1], [2, 2], (9, 2)))
-    found = COX.log_prob(level, data.y, np.isnan(data.y), data.context, {})
-    expected = stats.poisson(np.exp(level) * 1.0 * 0.5).logpmf(data.y).sum()
+    found = COX.log_prob(f, data.y, np.isnan(data.y), data.context, {})
+    expected = stats.poisson(np.exp(f) * 1.0 * 0.5).logpmf(data.y).sum()
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
@@ -102,7 +102,7 @@ def test_the_intensity_is_recovered_whatever_the_cells():
         (lambda: COX.snapshots([0, 1], np.array(["2020-01-01"], "M8[D]"), [[0.5, 0.0]]), "times is .* of dates; give"),
         (lambda: COX.snapshots([0.0, 1.0], [0.5]), "places is missing: give where the events were"),
         (lambda: COX.intensity(np.zeros((5, 2)), 95), "probability = 95 is not between 0 and 1"),
-        (lambda: COX.intensity([[1.0], [1.0, 2.0]]), r"levels \(a state's latent, .*\) is not an array of numbers"),
+        (lambda: COX.intensity([[1.0], [1.0, 2.0]]), r"f \(a state's latent, .*\) is not an array of numbers"),
         (lambda: COX.snapshots([1.0, 1.0], [0.5], [[0.5, 0.0]]), "edges must be increasing"),
         (lambda: COX.context(0.0), "duration = 0.0 is not a positive number"),
     ],

@@ -14,8 +14,8 @@ PARAMETERS = {"noise": jnp.asarray(0.7)}
 GAUSSIAN = seqgp.likelihoods.Gaussian(0.7)
 
 
-def log_prob(level):
-    return float(GAUSSIAN.log_prob(jnp.asarray(level), jnp.asarray(Y), jnp.asarray(MISSING), None, PARAMETERS))
+def log_prob(f):
+    return float(GAUSSIAN.log_prob(jnp.asarray(f), jnp.asarray(Y), jnp.asarray(MISSING), None, PARAMETERS))
 
 
 def test_the_surrogate_is_the_log_likelihood_up_to_a_constant():
@@ -23,8 +23,8 @@ def test_the_surrogate_is_the_log_likelihood_up_to_a_constant():
     scale = jnp.exp(GAUSSIAN.log_precision(PARAMETERS))
     a, b = RNG.normal(size=(2, 7))
 
-    def quadratic(level):
-        return float(scale * (-0.5 * precision @ level**2 + weighted @ level))
+    def quadratic(f):
+        return float(scale * (-0.5 * precision @ f**2 + weighted @ f))
 
     np.testing.assert_allclose(log_prob(a) - log_prob(b), quadratic(a) - quadratic(b), rtol=1e-12)
 
@@ -54,25 +54,23 @@ def test_known_errors_and_a_trend_say_what_the_standard_deviation_is(name):
     values = {key: jnp.asarray(slot) for key, slot in likelihood.priors.items()}
     np.testing.assert_allclose(likelihood.noise(context, values), sd, rtol=1e-12)
 
-    def density(level):
-        return stats.norm(level, sd).logpdf(Y)[~MISSING].sum()
+    def density(f):
+        return stats.norm(f, sd).logpdf(Y)[~MISSING].sum()
 
     data = (jnp.asarray(Y), jnp.asarray(MISSING), context)
-    level, columns = RNG.normal(size=7), RNG.normal(size=(7, 3))
+    f, columns = RNG.normal(size=7), RNG.normal(size=(7, 3))
     u, v = RNG.normal(size=(2, 3))
-    np.testing.assert_allclose(likelihood.log_prob(jnp.asarray(level), *data, values), density(level), rtol=1e-10)
-    plane = likelihood.on_planes(jnp.asarray(level), jnp.asarray(columns), *data, values)(
-        jnp.asarray(u), jnp.asarray(v)
-    )
-    np.testing.assert_allclose(plane(0.3, -0.8), density(level + columns @ (0.3 * u - 0.8 * v)), rtol=1e-10)
+    np.testing.assert_allclose(likelihood.log_prob(jnp.asarray(f), *data, values), density(f), rtol=1e-10)
+    plane = likelihood.on_planes(jnp.asarray(f), jnp.asarray(columns), *data, values)(jnp.asarray(u), jnp.asarray(v))
+    np.testing.assert_allclose(plane(0.3, -0.8), density(f + columns @ (0.3 * u - 0.8 * v)), rtol=1e-10)
     sums = likelihood.sums(columns, Y, MISSING, context)
     assert (sums is not None) == likelihood.quadratic == (name == "times")
     if sums is not None:
         np.testing.assert_allclose(sums.log_likelihood(u, 0.3, values), density(columns @ u + 0.3), rtol=1e-10)
         precision, weighted = likelihood.exact_surrogate(*data)
         scale = np.exp(likelihood.log_precision(values))
-        quadratic = scale * (-0.5 * precision @ (level**2 - (2 * level) ** 2) + weighted @ (level - 2 * level))
-        np.testing.assert_allclose(quadratic, density(level) - density(2 * level), rtol=1e-10)
+        quadratic = scale * (-0.5 * precision @ (f**2 - (2 * f) ** 2) + weighted @ (f - 2 * f))
+        np.testing.assert_allclose(quadratic, density(f) - density(2 * f), rtol=1e-10)
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ def test_amounts_that_make_no_sense_are_named(likelihood, context, message):
 )
 def test_nothing_is_asked_of_an_amount_beside_a_missing_datum(likelihood, known):
     """Whatever stands there, the log density of the rest and its slope are the same."""
-    y, level = np.array([1.0, np.nan, 2.0]), jnp.array([0.1, 0.2, 0.3])
+    y, values = np.array([1.0, np.nan, 2.0]), jnp.array([0.1, 0.2, 0.3])
     filled, missing = np.array([1.0, 1.0, 2.0]), np.isnan(y)
     found = []
     for unknown in (2.0, np.nan, *((0.0, -3.0) if known else ())):
@@ -180,7 +180,7 @@ def test_nothing_is_asked_of_an_amount_beside_a_missing_datum(likelihood, known)
             return likelihood.log_prob(f, filled, missing, seen, {"noise": 0.3, "trend": 0.1, "dispersion": 2.0})
 
         with jax.numpy_dtype_promotion("standard"):
-            found.append(np.append(log_prob(level), jax.grad(log_prob)(level)))
+            found.append(np.append(log_prob(values), jax.grad(log_prob)(values)))
     np.testing.assert_array_equal(found, np.broadcast_to(found[0], (len(found), 4)))
     assert np.isfinite(found[0]).all()
     with pytest.raises(seqgp.DataError, match=r"numbers, got nan among them \(first at index 1\); where nothing"):

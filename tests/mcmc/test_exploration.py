@@ -39,8 +39,8 @@ def test_what_is_known_beforehand(counts):
 
 def test_curvature_is_that_of_counts(counts):
     target, about = counts
-    level = SITES + float(target.constant_mean(jnp.asarray(Z)))
-    np.testing.assert_allclose(about.curvature(SITES, Z), np.exp(level))
+    f = SITES + float(target.constant_mean(jnp.asarray(Z)))
+    np.testing.assert_allclose(about.curvature(SITES, Z), np.exp(f))
     assert about.compile_seconds > 0
     before = about.compile_seconds
     about.curvature(2 * SITES, Z)

@@ -1,4 +1,4 @@
-"""The mean at fixed level."""
+"""The mean at fixed ``f``."""
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +35,7 @@ def marginal_block(y):
 
 
 def prior_of_the_latent_ignored(y):
-    """At fixed level only the prior of the latent says where the mean is: without it, too wide a root."""
+    """At fixed ``f`` only the prior of the latent says where the mean is: without it, too wide a root."""
     true = small.target(y)
 
     class Wide:
@@ -57,12 +57,12 @@ def test_mutants_are_caught(mutant):
 
 
 @pytest.mark.parametrize("build", [small.target, level_carried], ids=["paper", "level"])
-def test_level_and_likelihood_stay(build):
+def test_f_and_likelihood_stay(build):
     target = build(np.array([0.8, 1.1, -0.2]))
     start = small.position(target, jnp.asarray(small.MEAN), jnp.asarray([0.3, -1.0, 0.5]))
     moved, _ = jax.jit(lambda key: interweave_mean(key, target, start))(jax.random.key(1))
     again = small.position(target, moved.z, moved.nu)
     assert moved.z[3] != start.z[3]
-    level = start.sites + target.constant_mean(start.z)
-    np.testing.assert_allclose(again.sites + target.constant_mean(moved.z), level, rtol=1e-9)
+    f = start.sites + target.constant_mean(start.z)
+    np.testing.assert_allclose(again.sites + target.constant_mean(moved.z), f, rtol=1e-9)
     np.testing.assert_allclose(again.log_likelihood, start.log_likelihood, rtol=1e-9)

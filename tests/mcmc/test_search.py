@@ -35,8 +35,8 @@ def test_the_surrogate_of_counts_is_their_fisher_information():
     """For Poisson counts with mean ``exp(u)``, ``H = exp(u)`` and ``b = H u + y − exp(u)``."""
     target = poisson_target()
     sites = jnp.asarray([0.3, -0.2, 0.5])
-    level = sites + target.constant_mean(Z)
+    f = sites + target.constant_mean(Z)
     found = surrogate_at(target, sites, Z)
-    np.testing.assert_allclose(found.factor**2, jnp.exp(level), rtol=1e-9)
-    np.testing.assert_allclose(found.slope, jnp.exp(level) * level + Y - jnp.exp(level), rtol=1e-9)
+    np.testing.assert_allclose(found.factor**2, jnp.exp(f), rtol=1e-9)
+    np.testing.assert_allclose(found.slope, jnp.exp(f) * f + Y - jnp.exp(f), rtol=1e-9)
     np.testing.assert_allclose(found.growth, 0.0)

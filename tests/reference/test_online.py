@@ -22,8 +22,8 @@ def data(missing=0.0, changing=False, steps=6, n=4, seed=0):
     """Irregular times; with ``changing``, a station is gone now and then and another one comes late."""
     rng = np.random.default_rng(seed)
     x, times = rng.uniform(size=(n, 2)), np.cumsum(rng.uniform(0.2, 0.9, steps))
-    level = np.cumsum(0.5 * rng.normal(size=(steps, 1)), axis=0) + 0.3 * rng.normal(size=(steps, n))
-    y = np.where(rng.uniform(size=level.shape) < missing, np.nan, level)
+    f = np.cumsum(0.5 * rng.normal(size=(steps, 1)), axis=0) + 0.3 * rng.normal(size=(steps, n))
+    y = np.where(rng.uniform(size=f.shape) < missing, np.nan, f)
     rows = [
         np.array([j for j in range(n) if not changing or ((j + i) % 3 and (j < n - 1 or i > 2))]) for i in range(steps)
     ]
@@ -60,7 +60,7 @@ def test_the_dense_path_takes_what_the_others_cannot():
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_parameters_level_and_evidence_are_those_of_quadrature(missing):
+def test_parameters_f_and_evidence_are_those_of_quadrature(missing):
     """Means to 5 standard errors of 4000 points, at least half of them effective: a false alarm in 1e5."""
     kernel = seqgp.Separable(seqgp.kernels.Matern32(seqgp.ScaledSigmoid(0, 4)), seqgp.kernels.Matern32(0.8), 1.0)
     known = seqgp.Model(kernel, seqgp.likelihoods.Gaussian(seqgp.ScaledSigmoid(0, 1)), mean=0.2, jitter=1e-10)
@@ -68,14 +68,14 @@ def test_parameters_level_and_evidence_are_those_of_quadrature(missing):
     truth = quadrature(known, snapshots)
     mean, sd = quadrature_moments(known, snapshots, truth)
     found = online_posterior(known, snapshots, seed=1)
-    error = 1 / np.sqrt(found.effective)
-    assert found.effective > 2000
+    error = 1 / np.sqrt(found.ess)
+    assert found.ess > 2000
     assert found.names == truth.names
     assert np.max(np.abs(found.mean - truth.mean) / truth.sd) < 5 * error
     np.testing.assert_allclose(found.sd, truth.sd, rtol=5 * error)
     assert abs(found.log_evidence - truth.log_evidence) < 5 * found.log_evidence_se
-    np.testing.assert_allclose(found.level_mean, mean[-4:], atol=5 * error * sd[-4:].max())
-    np.testing.assert_allclose(found.level_variance, sd[-4:] ** 2, rtol=5 * error)
+    np.testing.assert_allclose(found.f_mean, mean[-4:], atol=5 * error * sd[-4:].max())
+    np.testing.assert_allclose(found.f_variance, sd[-4:] ** 2, rtol=5 * error)
 
 
 def test_what_it_cannot_do_is_said():

@@ -126,11 +126,11 @@ def test_the_sampler_samples_this_target(tau, carry):
     )
     found = sequential_target(known, snapshots, tau=tau, carry="joint" if carry == "joint" else "paper")
     state = seqgp.run(sampler, snapshots, key=jax.random.key(0), progress=False).state
-    level, sd = np.asarray(state.latent), np.sqrt(np.diag(found[-1].covariance))
+    latent, sd = np.asarray(state.latent), np.sqrt(np.diag(found[-1].covariance))
     # At most a third of the draws' worth of autocorrelation: five standard errors, three means, three sds.
     bound = 5 / (draws / 3) ** 0.5
-    assert np.abs((level.mean(0) - found[-1].mean) / sd).max() < bound
-    assert np.abs(level.std(0) / sd - 1).max() < bound
+    assert np.abs((latent.mean(0) - found[-1].mean) / sd).max() < bound
+    assert np.abs(latent.std(0) / sd - 1).max() < bound
 
 
 # The algorithm as specified draws f_t from its conditional posterior. Informed updates do so at once; slices from the
@@ -147,7 +147,7 @@ def test_the_variance_ratios_come_out_of_the_sampler(a, r, ratio, updates):
     )
     state = seqgp.run(sampler, snapshots, key=jax.random.key(1), progress=False).state
     exact = scalar_target(a, r, y)
-    level = np.asarray(state.latent)[:, 0]
+    latent = np.asarray(state.latent)[:, 0]
     # Four standard errors of mean and variance, of independent draws: a false alarm in 800 tests.
-    assert level.var() / exact.exact_variance[-1] == pytest.approx(ratio, rel=4 * (2 / draws) ** 0.5)
-    assert abs(level.mean() - exact.mean[-1]) < 4 * (exact.variance[-1] / draws) ** 0.5
+    assert latent.var() / exact.exact_variance[-1] == pytest.approx(ratio, rel=4 * (2 / draws) ** 0.5)
+    assert abs(latent.mean() - exact.mean[-1]) < 4 * (exact.variance[-1] / draws) ** 0.5

@@ -52,10 +52,10 @@ def test_samplers_against_quadrature(exact, updates):
     assert np.abs(z).max() < 4
     assert np.abs(ratio - 1).max() < 0.1
     mean, sd = quadrature_moments(model(), snapshots(), exact)
-    level = np.concatenate([np.asarray(part) for part in state.latent], axis=1)
+    latent = np.concatenate([np.asarray(part) for part in state.latent], axis=1)
     assert [part.shape for part in state.latent] == [(len(state.z), 8), (len(state.z), 7)]
-    assert np.abs((level.mean(0) - mean) / sd).max() < 4.5 / info.ess["latent"] ** 0.5
-    np.testing.assert_allclose(level.std(0) / sd, 1, atol=0.1)
+    assert np.abs((latent.mean(0) - mean) / sd).max() < 4.5 / info.ess["latent"] ** 0.5
+    np.testing.assert_allclose(latent.std(0) / sd, 1, atol=0.1)
 
 
 def test_quadrature_does_not_depend_on_its_grid(exact):

@@ -55,16 +55,16 @@ def filtered(filter, z, data, begun=None):
     return jax.jit(run)(jax.tree.map(lambda *leaves: jnp.stack(leaves), *data))
 
 
-def level_at_sites(filter, matrices, state):
+def f_at_sites(filter, matrices, state):
     """Moments of the coefficients in the state and of ``f`` at all sites."""
 
-    def level():
+    def predicted():
         ssm = filter.ssm
         columns = jnp.asarray(ssm.columns(0.0, X, None))
         offset = ssm.offset(matrices.parameters, columns)
         return filter.at_data(matrices, state, SiteOperator(index=jnp.arange(SITES)), ssm.design(columns), offset, 0.0)
 
-    return jax.jit(level)()
+    return jax.jit(predicted)()
 
 
 def all_at_once(ssm: StateSpaceModel, z, y: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
@@ -74,17 +74,17 @@ def all_at_once(ssm: StateSpaceModel, z, y: np.ndarray) -> tuple[float, np.ndarr
         kernel.time.prepare(TIMES[:, None], TIMES[:, None]), {"lengthscale": parameters["time.lengthscale"]}
     )
     space = kernel.space.covariance(kernel.space.prepare(X, X), {"lengthscale": parameters["space.lengthscale"]})
-    level = np.asarray(parameters["scale"] ** 2 * np.kron(time, space))
+    prior = np.asarray(parameters["scale"] ** 2 * np.kron(time, space))
     if ssm.in_state:
-        level = level + float(ssm.coefficient_scales()[0]) ** 2
-    mean, data = np.full(len(level), float(parameters["mean"])), y.reshape(-1)
+        prior = prior + float(ssm.coefficient_scales()[0]) ** 2
+    mean, data = np.full(len(prior), float(parameters["mean"])), y.reshape(-1)
     seen = np.flatnonzero(~np.isnan(data))
-    covariance = level[np.ix_(seen, seen)] + float(parameters["noise"]) ** 2 * np.eye(len(seen))
-    gain = np.linalg.solve(covariance, level[seen]).T[-SITES:]
+    covariance = prior[np.ix_(seen, seen)] + float(parameters["noise"]) ** 2 * np.eye(len(seen))
+    gain = np.linalg.solve(covariance, prior[seen]).T[-SITES:]
     return (
         float(multivariate_normal.logpdf(data[seen], mean[seen], covariance)),
         mean[-SITES:] + gain @ (data - mean)[seen],
-        level[-SITES:, -SITES:] - gain @ level[np.ix_(seen, np.arange(len(level)))][:, -SITES:],
+        prior[-SITES:, -SITES:] - gain @ prior[np.ix_(seen, np.arange(len(prior)))][:, -SITES:],
     )
 
 
@@ -95,15 +95,15 @@ def test_every_path_is_the_exact_posterior(time, mean):
     z = jnp.asarray(np.random.default_rng(1).normal(size=len(ssm.in_particles)))
     data = observations(ssm, Y)
     dense, rotated = DenseFilter(ssm, X, np.ones(SITES, bool)), RotatedFilter(ssm, X, None)
-    truth, centre, spread = all_at_once(ssm, z, Y)
+    truth, centre, cov = all_at_once(ssm, z, Y)
     by_rotation = filtered(rotated, z, data)
     as_dense = (*jax.jit(lambda: rotated.to_dense(dense, *by_rotation[:2]))(), by_rotation[2])
     for matrices, state, evidence in (filtered(dense, z, data), as_dense):
         assert float(evidence) == pytest.approx(truth, abs=1e-9)
-        level = level_at_sites(dense, matrices, state)
+        predicted = f_at_sites(dense, matrices, state)
         q = len(ssm.in_state)
-        assert np.array(level.mean[q:]) == pytest.approx(centre, abs=1e-10)
-        assert np.array(level.covariance[q:, q:]) == pytest.approx(spread, abs=1e-10)
+        assert np.array(predicted.mean[q:]) == pytest.approx(centre, abs=1e-10)
+        assert np.array(predicted.covariance[q:, q:]) == pytest.approx(cov, abs=1e-10)
 
 
 def test_missing_values_drop_out():
@@ -131,8 +131,8 @@ def test_a_station_that_joins_and_padding_change_nothing():
     extended = jax.jit(lambda: few.extended(whole, matrices, state))()
     matrices, state, after = filtered(whole, z, data[4:], extended)
     assert float(before + after) == pytest.approx(truth, abs=1e-9)
-    level = level_at_sites(whole, matrices, state)
-    assert np.array(level.mean[1:]) == pytest.approx(centre, abs=1e-10)
+    predicted = f_at_sites(whole, matrices, state)
+    assert np.array(predicted.mean[1:]) == pytest.approx(centre, abs=1e-10)
 
 
 def test_a_product_grid_is_rotated_by_its_factors():

@@ -91,7 +91,7 @@ def laid_out(ssm, filter, sites, data, first=0):
     return found[first:]
 
 
-def levels(filter, groups, query):
+def f_moments(filter, groups, query):
     return jax.jit(lambda groups: jax.lax.map(lambda one: filter.predict_f(*one, query), groups))(groups)
 
 
@@ -117,7 +117,7 @@ def test_exact_at_full_rank_with_gaps_padding_and_coefficients(terms):
     assert float(densities[0, 4]) == 0.0
     elsewhere = np.random.default_rng(4).random((3, 2))
     for query in (where_at(ssm, sites[[4, 0]], sites, 0.4), where_at(ssm, elsewhere, dt=0.4)):
-        f, exact = levels(network, found, query), levels(dense, truth, query)
+        f, exact = f_moments(network, found, query), f_moments(dense, truth, query)
         np.testing.assert_allclose(f.mean, exact.mean, atol=1e-7)
         np.testing.assert_allclose(f.covariance, exact.covariance, atol=1e-7)
         check_draws(network, found, query, f, q=2)
@@ -159,7 +159,7 @@ def accuracy(ssm, found, densities, network, sites, truth):
     """Spread of the log evidence between particles, and the largest errors of means and variances at the sites."""
     dense, groups, expected = truth
     query = where_at(ssm, sites, sites)
-    f, exact = levels(network, found, query), levels(dense, groups, query)
+    f, exact = f_moments(network, found, query), f_moments(dense, groups, query)
     sd = np.sqrt(np.diagonal(exact.covariance, axis1=1, axis2=2))
     variance = np.diagonal(f.covariance, axis1=1, axis2=2)
     off = (np.asarray(densities) - expected).sum(axis=1)

@@ -39,6 +39,6 @@ def test_initial_sample(exact, settings):
     assert np.abs((z.mean(0) - exact.mean) / exact.sd).max() < 0.05
     assert np.abs(z.std(0) / exact.sd - 1).max() < 0.03
     mean, sd = quadrature_moments(MODEL, [data()], exact)
-    level = np.asarray(state.latent)
-    assert np.abs((level.mean(0) - mean) / sd).max() < 0.06
-    assert np.abs(level.std(0) / sd - 1).max() < 0.04
+    latent = np.asarray(state.latent)
+    assert np.abs((latent.mean(0) - mean) / sd).max() < 0.06
+    assert np.abs(latent.std(0) / sd - 1).max() < 0.04

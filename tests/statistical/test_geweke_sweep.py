@@ -52,9 +52,9 @@ def replicate(of, updates, key, transitions):
         sites = position_at(blind, z, nu, seqgp.Plain().chart_at(blind, z, PlainTuning(jnp.zeros(SITES)))).sites
         parameters = of.parameters(z)
         keys = jax.random.split(key_data, len(base.observed))
-        levels = sites.reshape(len(base.observed), -1) + parameters["mean"]
+        f = sites.reshape(len(base.observed), -1) + parameters["mean"]
         data = tuple(
-            jnp.asarray(of.likelihood.distribution(levels[i], None, parameters).sample(keys[i]), float)
+            jnp.asarray(of.likelihood.distribution(f[i], None, parameters).sample(keys[i]), float)
             for i in range(len(base.observed))
         )
         target = target_for(data)

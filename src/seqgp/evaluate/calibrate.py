@@ -152,28 +152,26 @@ def _simulation(
     """The data are of the seed; the sampler has keys of its own, one a step, apart from the seed's."""
     if isinstance(sampler, BatchSampler):
         state, info = sampler.sample(keys[0], drawn.snapshots)
-        levels = state.latent
+        sampled = state.latent
     else:
         state, info = sampler.init(keys[0], drawn.snapshots[0])
         for key, snapshot in zip(keys[1:], drawn.snapshots[1:]):
             state, info = sampler.step(key, state, snapshot)
-        levels = (state.latent,)
+        sampled = (state.latent,)
     chosen = np.linspace(0, state.draws - 1, DRAWS).round().astype(int)
     # The truth is the first row, the draws are the others.
     z = np.concatenate([drawn.z[None], np.asarray(state.z)[chosen]])
-    truths = drawn.levels[-len(levels) :]
-    rows = [np.concatenate([t[None], np.asarray(draws)[chosen]]) for t, draws in zip(truths, levels)]
-    values = _quantities(model, drawn.snapshots[-len(levels) :], z, rows, latents)
+    truths = drawn.f[-len(sampled) :]
+    rows = [np.concatenate([t[None], np.asarray(draws)[chosen]]) for t, draws in zip(truths, sampled)]
+    values = _quantities(model, drawn.snapshots[-len(sampled) :], z, rows, latents)
     rng = np.random.default_rng(seed)
     return _Result({name: _rank(value, rng) for name, value in values.items()}, info.min_ess)
 
 
-def _quantities(
-    model: Model, snapshots, z: np.ndarray, levels: list[np.ndarray], latents: int
-) -> dict[str, np.ndarray]:
+def _quantities(model: Model, snapshots, z: np.ndarray, f: list[np.ndarray], latents: int) -> dict[str, np.ndarray]:
     """What is ranked: parameters, some of the latent at the last time, log likelihood and log prior."""
     found = {name: z[:, i] for i, name in enumerate(model.names)}
-    last = levels[-1]
+    last = f[-1]
     for i in np.unique(np.linspace(0, last.shape[1] - 1, min(latents, last.shape[1])).astype(int)):
         found[f"latent[{i}]"] = last[:, i]
     if model.likelihood.by_station:  # the densities of the data need the noises too
@@ -181,32 +179,32 @@ def _quantities(
     observed = tuple(observed_from(model, s, Observe(), len(s.x)) for s in snapshots)
     times = np.concatenate([np.full(len(s.x), s.t) for s in snapshots])
     x = np.concatenate([s.x for s in snapshots])
-    run, _ = compiled(_log_densities, model, observed, times, x, z, tuple(levels))
+    run, _ = compiled(_log_densities, model, observed, times, x, z, tuple(f))
     log_likelihood, log_prior = run()
     return found | {"log likelihood": np.asarray(log_likelihood), "log prior": np.asarray(log_prior)}
 
 
-def _log_densities(model: Model, observed, times, x, z, levels):
+def _log_densities(model: Model, observed, times, x, z, f):
     """``log p(y | f, z)`` and ``log p(f, z)`` for each row."""
     between = model.kernel.prepare(jnp.asarray(times), jnp.asarray(x))
-    mean, spread = model.prior_of_z()
-    root_z = np.linalg.cholesky(spread) if len(mean) else spread
+    mean, cov = model.prior_of_z()
+    root_z = np.linalg.cholesky(cov) if len(mean) else cov
 
     def one(inputs):
-        z, levels = inputs
+        z, f = inputs
         parameters = model.parameters(z)
         means = [parameters["mean"] + covariate_effect(one.columns, parameters) for one in observed]
-        blocks = [level - mean for level, mean in zip(levels, means)]
-        terms = [o.log_likelihood(model.likelihood, f, parameters) for o, f in zip(observed, blocks)]
+        zero_mean = [values - mean for values, mean in zip(f, means)]
+        terms = [o.log_likelihood(model.likelihood, f0, parameters) for o, f0 in zip(observed, zero_mean)]
         prior = model.kernel.covariance(between, parameters)
         root = root_with_jitter(prior, model.kernel.variance(parameters), model.jitter)[0].root
-        white = solve_lower(root, jnp.concatenate(blocks))
+        white = solve_lower(root, jnp.concatenate(zero_mean))
         log_prior = -0.5 * white @ white - jnp.sum(jnp.log(jnp.diagonal(root)))
         if len(mean):
             log_prior = log_prior + log_normal_density(z, jnp.asarray(mean), jnp.asarray(root_z))
         return sum(terms[1:], terms[0]), log_prior
 
-    return jax.lax.map(one, (z, levels))
+    return jax.lax.map(one, (z, f))
 
 
 def _rank(values: np.ndarray, rng: np.random.Generator) -> int:

@@ -1,4 +1,4 @@
-"""The level at many points, point by point: moments in batches, and independent draws from them."""
+"""The latent function at many points, point by point: moments in batches, and independent draws from them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ BATCH = 1024  # points at once
 
 
 class Marginals(NamedTuple):
-    """What each posterior draw says about the level at each input, apart from the others."""
+    """What each posterior draw says about ``f`` at each input, apart from the others."""
 
     mean: Float[np.ndarray, "draws n"]
     variance: Float[np.ndarray, "draws n"]
 
     def draws(self, key: Key[Array, ""], model: Model) -> Float[Array, "draws n"]:
-        """One draw of the level at each input for each posterior draw, independent between inputs."""
+        """One draw of ``f`` at each input for each posterior draw, independent between inputs."""
         white = np.asarray(jax.random.normal(key, self.mean.shape))
         return jax.device_put(self.mean + np.sqrt(self.variance) * white)
 
@@ -38,7 +38,7 @@ class Marginals(NamedTuple):
 def marginal_moments(
     model: Model, state: State, x: Float[np.ndarray, "n D"], t: float, context: Any = None, batch: int = BATCH
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of the level at each input, ``(draws, n)``, for each posterior draw.
+    """Mean and variance of ``f`` at each input, ``(draws, n)``, for each posterior draw.
 
     Args:
         model: the model.

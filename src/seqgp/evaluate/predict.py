@@ -117,11 +117,11 @@ class Prediction(eqx.Module):
         return np.asarray(run())
 
 
-def _log_densities(model: Model, context: Any, level, parameters, y):
-    def one(level, parameters):
-        return model.likelihood.distribution(level, context, parameters).log_prob(y)
+def _log_densities(model: Model, context: Any, f, parameters, y):
+    def one(f, parameters):
+        return model.likelihood.distribution(f, context, parameters).log_prob(y)
 
-    return jax.vmap(one)(level, parameters)
+    return jax.vmap(one)(f, parameters)
 
 
 def predict(
@@ -164,19 +164,19 @@ def predict(
     key_latent, key_data = jax.random.split(key)
     if joint:
         predictive = state.predictive(model, x, time, context)
-        level = predictive.draws(key_latent, model)
+        f = predictive.draws(key_latent, model)
     else:
         if model.likelihood.by_station:
             raise ModelError("predict: joint=False does not take by='station'; leave joint out, in batches of inputs")
         if not model.likelihood.pointwise:
             raise ModelError("predict: joint=False needs a pointwise likelihood, and this one sees all of f at once")
         predictive = Marginals(*marginal_moments(model, state, x, time, context))
-        level = predictive.draws(key_latent, model)
+        f = predictive.draws(key_latent, model)
     parameters = compiled(_parameters, model, np.asarray(state.z))[0]()
     if model.likelihood.by_station:  # a sampler that does not know them has refused the model
         context, parameters = predictive.context, parameters | {RATIOS: jnp.asarray(predictive.ratios)}  # type: ignore[attr-defined]
-    y = draw_data(key_data, model, level, context, parameters)
-    return Prediction(level, y, time, x, model, context, parameters, predictive)
+    y = draw_data(key_data, model, f, context, parameters)
+    return Prediction(f, y, time, x, model, context, parameters, predictive)
 
 
 def _parameters(model: Model, z):
@@ -196,11 +196,11 @@ def _check_inputs(x: np.ndarray, t: float, state: State) -> None:
         raise DataError(f"predict: t = {t} is before the last t = {state.t}; only the present and the future are kept")
 
 
-def draw_data(key, model: Model, level, context, parameters) -> Array:
-    """New data for each draw of the level."""
-    keys = jax.random.split(key, len(level))
+def draw_data(key, model: Model, f, context, parameters) -> Array:
+    """New data for each draw of the latent function."""
+    keys = jax.random.split(key, len(f))
     try:
-        run, _ = compiled(_sample_data, model, context, keys, level, parameters)
+        run, _ = compiled(_sample_data, model, context, keys, f, parameters)
     except (TypeError, KeyError) as error:
         raise DataError(
             f"predict: the likelihood failed at the new inputs ({type(error).__name__}: {error}); "
@@ -209,14 +209,14 @@ def draw_data(key, model: Model, level, context, parameters) -> Array:
     return run()
 
 
-def _sample_data(model: Model, context: Any, keys, level, parameters):
+def _sample_data(model: Model, context: Any, keys, f, parameters):
     def one(inputs):
-        key, level, parameters = inputs
-        distribution = model.likelihood.distribution(level, context, parameters)
+        key, f, parameters = inputs
+        distribution = model.likelihood.distribution(f, context, parameters)
         if not isinstance(distribution, dist.Distribution):
             raise ModelError(f"likelihood returned {type(distribution).__name__}, expected a NumPyro distribution")
         return jnp.asarray(distribution.sample(key), float)
 
     # One by one where the likelihood may be a solver; all at once where it is pointwise, and cheap.
-    batch = level.shape[0] if model.likelihood.pointwise else None
-    return jax.lax.map(one, (keys, level, parameters), batch_size=batch)
+    batch = f.shape[0] if model.likelihood.pointwise else None
+    return jax.lax.map(one, (keys, f, parameters), batch_size=batch)

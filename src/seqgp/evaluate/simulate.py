@@ -23,11 +23,16 @@ class Simulation(NamedTuple):
 
     snapshots: tuple[Snapshot, ...]
     z: np.ndarray  # (d,)
-    levels: tuple[np.ndarray, ...]  # f_t + mean, one per snapshot
+    f: tuple[np.ndarray, ...]  # the latent function at the inputs of each snapshot, its mean included
+
+    @property
+    def levels(self) -> tuple[np.ndarray, ...]:
+        """Now ``f``."""
+        raise AttributeError("Simulation.levels is now Simulation.f")
 
     def finite(self) -> bool:
         """Whether everything could be drawn."""
-        return all(np.isfinite(level).all() for level in self.levels)
+        return all(np.isfinite(values).all() for values in self.f)
 
 
 def default_design(model: Model, n: int = 10, steps: int = 1) -> tuple[Snapshot, ...]:
@@ -71,25 +76,25 @@ def simulate(key: Key[Array, ""], model: Model, design: Sequence[Snapshot] | Sna
     sizes = tuple(len(s.x) for s in design)
     columns = np.concatenate([model.mean_function.design(s.t, s.x, s.context) for s in design])
     run, _ = compiled(_draw, model, times, x, columns, contexts, sizes, stations, key)
-    z, levels, data = jax.tree.map(np.asarray, run())
-    if not all(np.isfinite(level).all() for level in levels):
+    z, f, data = jax.tree.map(np.asarray, run())
+    if not all(np.isfinite(values).all() for values in f):
         # A snapshot may hold no infinite or unknown inputs, but its data may be missing.
         data = tuple(np.full(s.y.shape, np.nan) for s in design)
     snapshots = tuple(
         Snapshot(t=s.t, x=s.x, y=np.where(np.isnan(s.y), np.nan, y), context=s.context) for s, y in zip(design, data)
     )
-    return Simulation(snapshots, z, tuple(levels))
+    return Simulation(snapshots, z, tuple(f))
 
 
 def check_sampling(model: Model, design: Sequence[Snapshot]) -> None:
     """Raise unless data can be drawn from the likelihood; nothing is computed."""
     snapshot = design[-1]
 
-    def probe(key, level):
+    def probe(key, f):
         parameters = model.parameters(jnp.asarray(model.prior_of_z()[0]))
         context = model.likelihood.context_at(snapshot.t, snapshot.context)
         context, parameters = model.likelihood.typical(len(snapshot.x), context, parameters)
-        return model.likelihood.distribution(level, context, parameters).sample(key)
+        return model.likelihood.distribution(f, context, parameters).sample(key)
 
     shape = jax.ShapeDtypeStruct((len(snapshot.x),), float)
     try:
@@ -103,20 +108,20 @@ def check_sampling(model: Model, design: Sequence[Snapshot]) -> None:
 
 def _draw(model: Model, times, x, columns, contexts: tuple[Any, ...], sizes: tuple[int, ...], stations: int, key):
     key_z, key_f, key_y = jax.random.split(key, 3)
-    mean, spread = model.prior_of_z()
-    root_z = np.linalg.cholesky(spread) if len(mean) else spread
+    mean, cov = model.prior_of_z()
+    root_z = np.linalg.cholesky(cov) if len(mean) else cov
     z = jnp.asarray(mean) + jnp.asarray(root_z) @ jax.random.normal(key_z, mean.shape)
     parameters = model.parameters(z)
     prior = model.kernel.covariance(model.kernel.prepare(jnp.asarray(times), jnp.asarray(x)), parameters)
     root = root_with_jitter(prior, model.kernel.variance(parameters), model.jitter)[0].root
-    level = root @ jax.random.normal(key_f, times.shape) + model.mean_function.value(parameters, columns)
+    f = root @ jax.random.normal(key_f, times.shape) + model.mean_function.value(parameters, columns)
     if stations:  # a noise of each
         a = parameters[CONCENTRATION]
         parameters |= {RATIOS: jax.random.gamma(jax.random.fold_in(key, 1), a, (stations,)) / a}
-    levels = jnp.split(level, np.cumsum(sizes)[:-1])
+    blocks = jnp.split(f, np.cumsum(sizes)[:-1])
     keys = jax.random.split(key_y, len(sizes))
     data = tuple(
-        jnp.asarray(model.likelihood.distribution(part, context, parameters).sample(keys[i]), float)
-        for i, (part, context) in enumerate(zip(levels, contexts))
+        jnp.asarray(model.likelihood.distribution(block, context, parameters).sample(keys[i]), float)
+        for i, (block, context) in enumerate(zip(blocks, contexts))
     )
-    return z, tuple(levels), data
+    return z, tuple(blocks), data

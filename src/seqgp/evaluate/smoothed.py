@@ -78,9 +78,9 @@ def _parameters(model: Model, z):
     return jax.vmap(model.parameters)(z)
 
 
-def _data(model: Model, context: Any, keys, level, parameters, y):
-    def one(key, level, parameters):
-        distribution = model.likelihood.distribution(level, context, parameters)
+def _data(model: Model, context: Any, keys, f, parameters, y):
+    def one(key, f, parameters):
+        distribution = model.likelihood.distribution(f, context, parameters)
         return jnp.asarray(distribution.sample(key), float), distribution.log_prob(y)
 
-    return jax.vmap(one)(keys, level, parameters)
+    return jax.vmap(one)(keys, f, parameters)

@@ -35,8 +35,8 @@ class Sites(NamedTuple):
 class Window(NamedTuple):
     """The last ``tau`` times with their sites, and the draws of the latent there.
 
-    ``f`` is the zero-mean latent: add ``parameters["mean"]`` of the same draw for the level. With the joint carry these
-    are smoothed: every step revises them in the light of its data.
+    ``f`` is its zero-mean part here: add ``parameters["mean"]`` of the same draw for all of it. With the joint carry
+    these are smoothed: every step revises them in the light of its data.
     """
 
     times: np.ndarray  # (tau,)

@@ -163,7 +163,7 @@ def _posterior(records: list[Record], places: _Places, transform: Transform | No
         return xr.Variable(("chain", "draw", "time", *dims), stacked, attrs)
 
     latent = places.put([_back(record.state.latent, transform) for record in records], axis=1)
-    variables = {"latent": variable(latent, ("location",), long_name="level f + mean")}
+    variables = {"latent": variable(latent, ("location",), long_name="latent function f")}
     for name in records[-1].state.parameters:
         values = [record.state.parameters[name] for record in records]
         dims = tuple(f"{name}_dim_{i}" for i in range(np.ndim(values[0]) - 1))
@@ -203,15 +203,15 @@ def _station_noise(state: State, x: np.ndarray) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _new_data(model: Model, context: Any, keys: Array, levels: Array, z: Array, noise: Any) -> Array:
-    def one(key, level, z, noise):
+def _new_data(model: Model, context: Any, keys: Array, f: Array, z: Array, noise: Any) -> Array:
+    def one(key, f, z, noise):
         parameters = model.parameters(z)
         if noise is not None:  # of each station
             parameters |= {RATIOS: (parameters["noise"] / noise) ** 2}
-        distribution = model.likelihood.distribution(level, context, parameters)
+        distribution = model.likelihood.distribution(f, context, parameters)
         return jnp.asarray(distribution.sample(key), float)
 
-    return jax.vmap(one)(keys, levels, z, noise)
+    return jax.vmap(one)(keys, f, z, noise)
 
 
 def _data_dims(records: list[Record]) -> tuple[str, ...]:

@@ -66,13 +66,13 @@ def _moments(
         return mean.mean(axis=0), np.sqrt(variance.mean(axis=0) + mean.var(axis=0))
     padded = np.concatenate([points, np.repeat(points[-1:], -len(points) % BLOCK, axis=0)])
     key = jax.random.key(SEED)  # the same noise everywhere and at all times: maps that move do not flicker
-    levels = [
+    blocks = [
         np.asarray(state.predictive(model, block, state.t).draws(jax.random.clone(key), model))
         for block in padded.reshape(-1, BLOCK, 2)
     ]
-    level = np.concatenate(levels, axis=1)[:, : len(points)]
-    level = level if transform is None else transform.inverse(level)
-    return level.mean(axis=0), level.std(axis=0)
+    f = np.concatenate(blocks, axis=1)[:, : len(points)]
+    values = f if transform is None else transform.inverse(f)
+    return values.mean(axis=0), values.std(axis=0)
 
 
 def _moments_before(transform: Transform, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Means in words: a level, or covariates with weights."""
+"""Means in words: a constant, or covariates with weights."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LinearSpec(Strict):
         min_length=1, description="names of `data.covariates`, or `{ period = 365.25, order = 2 }` for a season"
     )
     weights: Weights = Field(description="one for all features, or a list with one for each")
-    intercept: Entry = Field(0.0, description="the level where all features are zero")
+    intercept: Entry = Field(0.0, description="the mean where all features are zero")
 
     def covariates(self) -> tuple[str, ...]:
         """The features that are columns of the data."""
@@ -45,11 +45,13 @@ class LinearSpec(Strict):
 
 def _mean_kind(value: Any) -> str:
     linear = isinstance(value, LinearSpec) or (isinstance(value, dict) and not value.keys().isdisjoint(LINEAR))
-    return "$linear" if linear else "$level"
+    return "$linear" if linear else "$constant"
 
 
 LINEAR = ("features", "weights", "intercept")
-MeanSpec = Annotated[Annotated[Entry, Tag("$level")] | Annotated[LinearSpec, Tag("$linear")], Discriminator(_mean_kind)]
+MeanSpec = Annotated[
+    Annotated[Entry, Tag("$constant")] | Annotated[LinearSpec, Tag("$linear")], Discriminator(_mean_kind)
+]
 
 
 def mean_words(mean: Any) -> Any:

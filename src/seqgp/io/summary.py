@@ -31,8 +31,8 @@ class Summary(NamedTuple):
 
 def summarise(state: State, transform: Transform | None = None) -> Summary:
     """The summary of a state; where data are transformed, that of the latent function is in their own units."""
-    level = state.latent if transform is None else transform.inverse(state.latent)
-    values = [np.asarray(one) for one in (level, *state.parameters.values())]
+    latent = state.latent if transform is None else transform.inverse(state.latent)
+    values = [np.asarray(one) for one in (latent, *state.parameters.values())]
     # Of contiguous rows: five times as fast as down the columns. All at once: a call costs more than the numbers.
     rows = np.concatenate([one.reshape(len(one), -1).T for one in values])
     found = np.stack([rows.mean(axis=1), rows.std(axis=1), *np.quantile(rows, PROBABILITIES, axis=1)])

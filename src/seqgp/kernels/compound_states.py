@@ -90,7 +90,7 @@ class TimesState(CombinedState):
 
 
 class ConstantState(eqx.Module):
-    """A level that never moves."""
+    """A value that never changes."""
 
     order = 1
     error = 0.0
@@ -109,7 +109,7 @@ class ConstantState(eqx.Module):
 
 
 class WhiteState(ConstantState):
-    """A level that is new at every time."""
+    """A value that is new at every time."""
 
     def transition(self, parameters, dt):
         """Nothing is left after any time."""

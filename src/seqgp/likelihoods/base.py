@@ -1,4 +1,4 @@
-"""Likelihoods: a function from the latent level to a NumPyro distribution of the data."""
+"""Likelihoods: a function from the latent function ``f`` to a NumPyro distribution of the data."""
 
 from __future__ import annotations
 
@@ -57,22 +57,20 @@ class Likelihood(eqx.Module):
         self.pointwise = pointwise
         self.priors = {name: as_slot(value, f"Likelihood: {name}") for name, value in priors.items()}
 
-    def distribution(
-        self, level: Float[ArrayLike, " N"], context: Context, parameters: Parameters
-    ) -> dist.Distribution:
-        """The distribution of the data at this level."""
-        return self.function(level, context, **{name: parameters[name] for name in self.priors})
+    def distribution(self, f: Float[ArrayLike, " N"], context: Context, parameters: Parameters) -> dist.Distribution:
+        """The distribution of the data given ``f``."""
+        return self.function(f, context, **{name: parameters[name] for name in self.priors})
 
     def log_prob(
         self,
-        level: Float[ArrayLike, " N"],
+        f: Float[ArrayLike, " N"],
         y: Float[ArrayLike, "*data"],
         missing: Bool[ArrayLike, "*data"],
         context: Context,
         parameters: Parameters,
     ) -> Float[Array, ""]:
         """The log density of the observed elements of ``y``; what is missing drops out."""
-        distribution = self.distribution(level, context, parameters)
+        distribution = self.distribution(f, context, parameters)
         return masked_log_prob(distribution, y, missing)
 
     def arguments(self) -> dict[str, Any]:
@@ -116,24 +114,24 @@ class Likelihood(eqx.Module):
 
     @property
     def conjugate(self) -> bool:
-        """Whether the data are Gaussian around the level, so that the latent can be integrated out exactly."""
+        """Whether the data are Gaussian around ``f``, so that ``f`` can be integrated out exactly."""
         return False
 
     @property
     def quadratic(self) -> bool:
-        """Whether the log likelihood is ``exp(log_precision)`` times a quadratic of the level that never changes."""
+        """Whether the log likelihood is ``exp(log_precision)`` times a quadratic of ``f`` that never changes."""
         return False
 
     def noise(self, context: Context, parameters: Parameters) -> Array:
-        """The standard deviation of Gaussian data around the level: one number, or one per datum."""
-        raise ModelError(f"{type(self).__name__}: the data are not Gaussian around the level, so they have no noise")
+        """The standard deviation of Gaussian data around ``f``: one number, or one per datum."""
+        raise ModelError(f"{type(self).__name__}: the data are not Gaussian around f, so they have no noise")
 
     def log_precision(self, parameters: Parameters) -> Array:
         """The log of what multiplies the curvature of the log likelihood as the parameters move, where it is known."""
         return jnp.zeros(())
 
     def exact_surrogate(self, y: ArrayLike, missing: ArrayLike, context: Context) -> tuple[Array, Array] | None:
-        """``(h, b)`` of a log likelihood that is ``exp(log_precision) Σ (−½ h_i u_i² + b_i u_i)`` in the level."""
+        """``(h, b)`` of a log likelihood that is ``exp(log_precision) Σ (−½ h_i u_i² + b_i u_i)`` in ``u = f``."""
         return None
 
     def sums(self, weights: np.ndarray, y: np.ndarray, missing: np.ndarray, context: Context) -> Sums | None:
@@ -142,18 +140,18 @@ class Likelihood(eqx.Module):
 
     def on_planes(
         self,
-        level: Float[ArrayLike, " N"],
+        f: Float[ArrayLike, " N"],
         columns: Float[ArrayLike, "N k"],
         y: ArrayLike,
         missing: ArrayLike,
         context: Context,
         parameters: Parameters,
     ) -> Plane:
-        """The log density of the data where the level is ``level + columns @ (c u + s v)``, for any ``u`` and ``v``."""
+        """The log density of the data at ``f + columns @ (c u + s v)``, for any ``u`` and ``v``."""
 
         def on_plane(u, v):
             a, b = columns @ u, columns @ v
-            return lambda c, s: self.log_prob(level + c * a + s * b, y, missing, context, parameters)
+            return lambda c, s: self.log_prob(f + c * a + s * b, y, missing, context, parameters)
 
         return on_plane
 
@@ -172,7 +170,7 @@ class Sums(Protocol):
         ...
 
     def surrogate(self) -> tuple[Float[Array, "S S"], Float[Array, " S"]]:
-        """``(H, b)`` of the log likelihood in the level at the sites, as in :meth:`Likelihood.exact_surrogate`."""
+        """``(H, b)`` of the log likelihood in ``f`` at the sites, as in :meth:`Likelihood.exact_surrogate`."""
         ...
 
 

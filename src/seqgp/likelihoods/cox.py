@@ -111,9 +111,9 @@ class LogGaussianCox(Poisson):
             Snapshot(t, self.cells, y, self.context(duration)) for t, y, duration in zip(middles, counts, durations)
         ]
 
-    def intensity(self, levels: Float[ArrayLike, "draws n"], probability: float = 0.95) -> Intensity:
-        """Events per unit of area and time with a band, from draws of the level: a state's, or a prediction's ``f``."""
-        drawn = np.exp(as_floats(levels, "LogGaussianCox: levels (a state's latent, or a prediction's f)"))
+    def intensity(self, f: Float[ArrayLike, "draws n"], probability: float = 0.95) -> Intensity:
+        """Events per unit of area and time with a band, from draws of ``f``: of a state or a prediction."""
+        drawn = np.exp(as_floats(f, "LogGaussianCox: f (a state's latent, or a prediction's f)"))
         if not 0 < probability < 1:
             raise DataError(f"LogGaussianCox: probability = {probability} is not between 0 and 1")
         low, high = np.quantile(drawn, [(1 - probability) / 2, (1 + probability) / 2], axis=0)

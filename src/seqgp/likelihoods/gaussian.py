@@ -1,6 +1,6 @@
-"""Gaussian data: what a likelihood gains where the data are normal around the level.
+"""Gaussian data: what a likelihood gains where the data are normal around ``f``.
 
-The log likelihood is then a quadratic of the level: data seen through interpolation shrink to sums, planes cost a few
+The log likelihood is then a quadratic of ``f``: data seen through interpolation shrink to sums, planes cost a few
 inner products, the surrogate of the informed updates is exact, and the latent can be integrated out.
 """
 
@@ -230,10 +230,10 @@ class Gaussian(Likelihood):
         """Whether each station has a noise of its own."""
         return CONCENTRATION in self.priors
 
-    def distribution(self, level, context, parameters):  # noqa: D102
+    def distribution(self, f, context, parameters):  # noqa: D102
         if not self.by_station:
-            return super().distribution(level, context, parameters)
-        return dist.Normal(level, self.noise(context, parameters))
+            return super().distribution(f, context, parameters)
+        return dist.Normal(f, self.noise(context, parameters))
 
     def typical(self, n, context, parameters):  # noqa: D102
         if not self.by_station:
@@ -317,10 +317,10 @@ class Gaussian(Likelihood):
                 f"latent=seqgp.Dense(), or noise above {least:.1g}"
             )
 
-    def on_planes(self, level, columns, y, missing, context, parameters) -> Plane:
+    def on_planes(self, f, columns, y, missing, context, parameters) -> Plane:
         """The log likelihood on planes, from a few inner products."""
         root = jnp.where(missing, 0.0, 1.0 / jnp.broadcast_to(self.noise(context, parameters), y.shape))
-        residual, seen = root * (y - level), root[:, None] * columns
+        residual, seen = root * (y - f), root[:, None] * columns
         squares = Squares(residual @ residual, residual @ seen, seen.T @ seen)
         log_root = jnp.sum(jnp.where(missing, 0.0, jnp.log(jnp.where(missing, 1.0, root))))
         return squares.log_densities(jnp.sum(~missing, dtype=float), 1.0, log_root)

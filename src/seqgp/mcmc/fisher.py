@@ -23,7 +23,7 @@ Factor = Float[Array, " S"] | Float[Array, "S r"]
 def surrogate_of(
     likelihood: Likelihood, observed: tuple[Observed, ...], sites: Float[Array, "P S"], parameters: Parameters
 ) -> tuple[Factor, Float[Array, " PS"]]:
-    """``(F, b)`` of ``−½ u'FF'u + b'u`` in the level at the sites of all present blocks, found at ``sites``.
+    """``(F, b)`` of ``−½ u'FF'u + b'u`` in ``f`` at the sites of all present blocks, found at ``sites``.
 
     Where the likelihood has an exact one (Gaussian data, of unit noise), it does not depend on the point.
     """
@@ -53,10 +53,10 @@ def _block(likelihood: Likelihood, observed: Observed, sites: Float[Array, " S"]
         hessian = jax.hessian(lambda s: observed.log_likelihood(likelihood, s, parameters))(sites)
         factor = _psd_root(-hessian)
     factor, gradient = jnp.nan_to_num(factor, posinf=0.0), jnp.nan_to_num(gradient)
-    level = sites + parameters["mean"]
+    f = sites + parameters["mean"]
     for name in observed.columns:
-        level = level + observed.columns_at_sites(name, sites.shape[0]) @ jnp.atleast_1d(parameters[name])
-    curved = factor**2 * level if factor.ndim == 1 else factor @ (factor.T @ level)
+        f = f + observed.columns_at_sites(name, sites.shape[0]) @ jnp.atleast_1d(parameters[name])
+    curved = factor**2 * f if factor.ndim == 1 else factor @ (factor.T @ f)
     return factor, curved + gradient
 
 
@@ -67,7 +67,7 @@ def _to_sites(observed: Observed, values: Float[Array, " N"], size: int) -> Floa
 
 def _gauss_newton(likelihood: Likelihood, observed: Observed, sites, parameters) -> Factor:
     def distribution(s):
-        return likelihood.distribution(observed.level(s, parameters), observed.context, parameters)
+        return likelihood.distribution(observed.f(s, parameters), observed.context, parameters)
 
     def location(s):
         return jnp.ravel(jnp.asarray(distribution(s).mean))
@@ -80,11 +80,11 @@ def _gauss_newton(likelihood: Likelihood, observed: Observed, sites, parameters)
         return _to_sites(observed, jnp.abs(along) * weight, size)
     if likelihood.pointwise:
         # Few knots, many data: the curvature is gathered in the knots.
-        def of_level(level):
-            return jnp.ravel(jnp.asarray(likelihood.distribution(level, observed.context, parameters).mean))
+        def mean_given(f):
+            return jnp.ravel(jnp.asarray(likelihood.distribution(f, observed.context, parameters).mean))
 
-        level = observed.level(sites, parameters)
-        along = jax.jvp(of_level, (level,), (jnp.ones_like(level),))[1]
+        f = observed.f(sites, parameters)
+        along = jax.jvp(mean_given, (f,), (jnp.ones_like(f),))[1]
         half = (along * weight)[:, None] * jnp.asarray(observed.observe.weights)
         return half.T if data <= size else _psd_root(half.T @ half)
     jacobian = jax.jacrev(location)(sites) if data < size else jax.jacfwd(location)(sites)
@@ -104,7 +104,7 @@ def log_precision(
     """The log of the mean precision of the data at a point: how it grows with ``z`` is what the surrogate follows."""
     total = jnp.zeros(())
     for i, seen in enumerate(observed):
-        distribution = likelihood.distribution(seen.level(sites[i], parameters), seen.context, parameters)
+        distribution = likelihood.distribution(seen.f(sites[i], parameters), seen.context, parameters)
         precision = 1.0 / jnp.broadcast_to(distribution.variance, seen.y.shape)
         total = total + jnp.sum(jnp.where(seen.missing | ~jnp.isfinite(precision), 0.0, precision))
     return jnp.log(total)

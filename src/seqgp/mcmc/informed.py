@@ -164,13 +164,13 @@ class Informed(eqx.Module):
 
 
 def quadratic_at(target: Target, z: Float[Array, " d"], surrogate: Surrogate) -> Quadratic:
-    """The surrogate in the zero-mean sites, at the noise and the level of ``z``."""
+    """The surrogate in the zero-mean sites, at the noise and the mean of ``z``."""
     known = target.log_precision(z)
     scale = jnp.exp(known + jnp.clip(jnp.dot(surrogate.growth, z - surrogate.centre), -6.0, 6.0))
     unit = Quadratic(jnp.asarray(surrogate.factor), jnp.asarray(surrogate.slope))
     beyond = target.covariates() @ target.covariate_weights(z)
-    level = target.constant_mean(z) + beyond[-unit.slope.shape[0] :]
-    return Quadratic(jnp.sqrt(scale) * unit.factor, scale * (unit.slope - unit.curve(level)))
+    mean = target.constant_mean(z) + beyond[-unit.slope.shape[0] :]
+    return Quadratic(jnp.sqrt(scale) * unit.factor, scale * (unit.slope - unit.curve(mean)))
 
 
 def chart_of(target: Target, place: Place, z: Float[Array, " d"], surrogate: Surrogate) -> Tilted:

@@ -1,7 +1,8 @@
-"""Interweaving of the mean: level and weights at fixed ``f + mean``, where the likelihood does not change.
+"""Interweaving of the mean: its constant and its weights at fixed ``f``, where the likelihood does not change.
 
-Mean and ``f`` are nearly confounded, so updates of one at fixed other hardly move. At fixed level of the data only the
-prior of the latent changes: ``exp(−½ |A − B beta|²) · N(z_beta)``, a few triangular solves for the whole update.
+The mean and the zero-mean part ``f − mean`` are nearly confounded, so updates of one at fixed other hardly move. At
+fixed ``f`` only the prior of the zero-mean part changes: ``exp(−½ |A − B beta|²) · N(z_beta)``, a few triangular solves
+for the whole update.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from seqgp.mcmc.whitened import whitened_shifted
 
 
 def interweave_mean(key: Key[Array, ""], target: Target, position: Position) -> tuple[Position, SliceInfo]:
-    """Move the mean while the level at every site stays where it is."""
+    """Move the mean while ``f`` at every site stays where it is."""
     block = target.mean_block
     assert block is not None
     root = target.root(position.place.conditional)
@@ -25,14 +26,14 @@ def interweave_mean(key: Key[Array, ""], target: Target, position: Position) -> 
     def mean_at(z):
         return target.constant_mean(z) + covariates @ target.covariate_weights(z)
 
-    level = position.sites + mean_at(position.z)
+    f = position.sites + mean_at(position.z)
     centre = block.mean(position.z)
     white, uniform = random_numbers(key, centre.shape[0])
     drawn = block.root @ white
 
     def residual(mean, z):
-        """What ``nu`` must whiten for the level to stay: affine in the mean and in ``z``."""
-        return level - mean - target.offset(position.place.conditional, z, mean)
+        """What ``nu`` must whiten for ``f`` to stay: affine in the mean and in ``z``."""
+        return f - mean - target.offset(position.place.conditional, z, mean)
 
     # nu = A + mean · B − covariates · weights + (z − z_now) · C: as many columns are solved for, once.
     now, base = position.z, residual(0.0, position.z)
@@ -45,8 +46,8 @@ def interweave_mean(key: Key[Array, ""], target: Target, position: Position) -> 
     gram = columns.T @ columns
 
     def weights(z):
-        level = jnp.stack([jnp.ones((), z.dtype), target.constant_mean(z)])
-        return jnp.concatenate([level, target.covariate_weights(z), (z - now)[block.index]])
+        intercept = jnp.stack([jnp.ones((), z.dtype), target.constant_mean(z)])
+        return jnp.concatenate([intercept, target.covariate_weights(z), (z - now)[block.index]])
 
     def evaluate(centred) -> Evaluation:
         z = block.insert(now, centre + centred)
@@ -58,7 +59,7 @@ def interweave_mean(key: Key[Array, ""], target: Target, position: Position) -> 
     _, kept, info = elliptical_slice(uniform[0], now[block.index] - centre, drawn, start, evaluate)
     z = kept.kept
     nu = columns @ weights(z)
-    sites = level - mean_at(z)
+    sites = f - mean_at(z)
     chart = whitened_shifted(target, position.chart, z)
-    # The level has not moved, but padding and rounding have: the likelihood is that of the same level.
+    # f has not moved, but padding and rounding have: the likelihood is that of the same f.
     return Position(z, nu, sites, chart, position.log_likelihood), info

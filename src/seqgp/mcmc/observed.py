@@ -30,8 +30,8 @@ class Observed(NamedTuple):
     sums: Sums | None  # sufficient statistics, which then take the place of the data
     columns: Mapping[str, Float[ArrayLike, "N w"]]  # of the covariates of the mean, by the names of their weights
 
-    def level(self, sites: Float[Array, " S"], parameters: Parameters) -> Float[Array, " N"]:
-        """``f + mean`` at the data."""
+    def f(self, sites: Float[Array, " S"], parameters: Parameters) -> Float[Array, " N"]:
+        """The latent function at the data, its mean included."""
         return self.observe(sites) + parameters["mean"] + covariate_effect(self.columns, parameters)
 
     def columns_at_sites(self, name: str, sites: int) -> Float[Array, "S w"]:
@@ -42,11 +42,11 @@ class Observed(NamedTuple):
     def log_likelihood(
         self, likelihood: Likelihood, sites: Float[Array, " S"], parameters: Parameters
     ) -> Float[Array, ""]:
-        """The log density of the data given the latent at the sites."""
+        """The log density of the data given the zero-mean part of ``f`` at the sites."""
         if self.sums is not None:
             return self.sums.log_likelihood(sites, parameters["mean"], parameters)
-        level = self.level(sites, parameters)
-        return likelihood.log_prob(level, self.y, self.missing, self.context, parameters)
+        f = self.f(sites, parameters)
+        return likelihood.log_prob(f, self.y, self.missing, self.context, parameters)
 
     def on_planes(
         self,
@@ -61,8 +61,8 @@ class Observed(NamedTuple):
         """
         if self.sums is not None:
             return self.sums.on_planes(middle, columns, parameters["mean"], parameters)
-        level, seen = self.level(middle, parameters), self.observe(columns)
-        return likelihood.on_planes(level, seen, self.y, self.missing, self.context, parameters)
+        f, seen = self.f(middle, parameters), self.observe(columns)
+        return likelihood.on_planes(f, seen, self.y, self.missing, self.context, parameters)
 
 
 def observed_from(model: Model, snapshot: Snapshot, observe: Observe, size: int) -> Observed:

@@ -149,10 +149,10 @@ class Plain(eqx.Module):
 
 
 def move_mean(key: Key[Array, ""], target: Target, position: Position) -> tuple[Position, SliceInfo]:
-    """The mean, at fixed level and then at fixed ``nu``."""
+    """The mean, at fixed ``f`` and then at fixed ``nu``."""
     assert target.mean_block is not None
-    key_level, key_nu = jax.random.split(key)
-    position, interwoven = interweave_mean(key_level, target, position)
+    key_f, key_nu = jax.random.split(key)
+    position, interwoven = interweave_mean(key_f, target, position)
     position, moved = _move_without_kernel(key_nu, target, position, target.mean_block)
     return position, interwoven + moved
 

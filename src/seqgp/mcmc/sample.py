@@ -128,7 +128,7 @@ def info_of(
     start: float,
     settings: dict[str, str],
 ) -> ChainInfo:
-    """What a person wants to know: ``latent`` are the levels, ``(draws, N)``, ``snapshots`` those just used."""
+    """What a person wants to know: ``latent`` are draws of ``f``, ``(draws, N)``, ``snapshots`` those just used."""
     draws, plan = sampled.draws, sampled.plan
     found = diagnose(np.asarray(draws.z), np.asarray(latent).reshape(plan.chains, plan.draws, -1), model.names)
     updates = {name: _update_info(slices) for name, slices in sampled.counts.items()}

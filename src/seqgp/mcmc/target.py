@@ -73,7 +73,7 @@ class Target(Protocol):
         ...
 
     def covariate_weights(self, z: Float[Array, " d"]) -> Float[Array, " q"]:
-        """The weights of the covariates: the level of the data is ``sites + constant_mean + covariates @ weights``."""
+        """The weights of the covariates: at the data ``f = sites + constant_mean + covariates @ weights``."""
         ...
 
     def log_likelihood(self, sites: Float[Array, " n"], z: Float[Array, " d"]) -> Float[Array, ""]:

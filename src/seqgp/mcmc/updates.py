@@ -17,7 +17,7 @@ from seqgp.mcmc.target import Chart, Position, Target
 
 
 class Surrogate(NamedTuple):
-    """``exp(log_scale(z)) · (−½ u'Hu + b'u)`` in the level ``u`` at the sites of the present, ``H = F F'``."""
+    """``exp(log_scale(z)) · (−½ u'Hu + b'u)`` in ``u = f`` at the sites of the present, ``H = F F'``."""
 
     factor: Float[ArrayLike, " S"] | Float[ArrayLike, "S r"]  # F
     slope: Float[ArrayLike, " S"]  # b

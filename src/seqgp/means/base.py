@@ -119,7 +119,7 @@ def _normal_moments(entry: float | Prior) -> tuple[float, float] | None:
 
 
 def covariate_effect(columns: Mapping[str, ArrayLike], parameters: Parameters) -> Float[Array, " N"] | float:
-    """What the covariates add to the level, from columns by the names of their weights; 0 where there are none."""
+    """What the covariates add to ``f``, from columns by the names of their weights; 0 where there are none."""
     terms = [jnp.asarray(values) @ jnp.atleast_1d(parameters[name]) for name, values in columns.items()]
     return functools.reduce(jnp.add, terms) if terms else 0.0
 

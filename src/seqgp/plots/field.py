@@ -63,7 +63,7 @@ def field_traces(
 def field_layout(history: History, limits: Limits) -> dict[str, Any]:
     """Titles and ranges."""
     names = [label(name) for name in history.inputs]
-    value = label(history.level())
+    value = label(history.latent_name())
     if len(limits.x) == 2:
         (a, b), (c, d) = limits.x
         pad_x, pad_y = 0.04 * (b - a), 0.04 * (d - c)
@@ -127,7 +127,7 @@ def _map(history: History, moment: HistoryStep, limits: Limits, surface: Lattice
     of_mean = what == "mean"
     scale = "Viridis" if of_mean else "Oranges"
     low, high = (limits.low, limits.high) if of_mean else (0.0, limits.most_sd)
-    bar = {"title": {"text": label(history.level()) if of_mean else "sd", "side": "top"}, "thickness": 12}
+    bar = {"title": {"text": label(history.latent_name()) if of_mean else "sd", "side": "top"}, "thickness": 12}
     bar["exponentformat"] = "power"
     colour = {"colorscale": scale, "cmin": low, "cmax": high}
     marker = {

@@ -134,7 +134,7 @@ def station(source: Any, name: Any) -> Any:
         raise KeyError(f"no station {name!r}")
     times = [history.when(moment.t) for moment, _ in seen]
     traces = _bands(times, np.stack([moment.summary.latent[:, i] for moment, i in seen]))
-    result = figure(traces, height=230, showlegend=False).update_yaxes(title=label(history.level()))
+    result = figure(traces, height=230, showlegend=False).update_yaxes(title=label(history.latent_name()))
     if not history.beside:
         return result
     data = [np.nan if moment.y is None else moment.y[i] for moment, i in seen]

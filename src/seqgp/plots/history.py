@@ -41,7 +41,7 @@ class History(NamedTuple):
     unit: str
     beside: bool = True
 
-    def level(self) -> str:
+    def latent_name(self) -> str:
         """What the latent is called: as the data where it is in their units."""
         return self.value if self.beside else f"latent of {self.value}"
 

@@ -138,18 +138,18 @@ class CollapsedSampler:
         snapshots = check_snapshots(self.model, snapshots)
         data = stack(self.model, snapshots)
         sampled = self._chains(key, data, progress)
-        z, f = merge(np.asarray(sampled.draws.z)), merge(np.asarray(sampled.draws.sites))
-        level = f + np.concatenate([means_at(self.model, snapshot, z) for snapshot in snapshots], axis=1)
+        z, f0 = merge(np.asarray(sampled.draws.z)), merge(np.asarray(sampled.draws.sites))
+        f = f0 + np.concatenate([means_at(self.model, snapshot, z) for snapshot in snapshots], axis=1)
         ends = np.cumsum([len(snapshot.x) for snapshot in snapshots])[:-1]
         state = FullState(
             times=tuple(snapshot.t for snapshot in snapshots),
-            latent=tuple(jnp.asarray(block) for block in np.split(level, ends, axis=1)),
+            latent=tuple(jnp.asarray(block) for block in np.split(f, ends, axis=1)),
             parameters=self.model.natural(jnp.asarray(z)),
             z=jnp.asarray(z),
             fingerprint=self.fingerprint,
         )
         settings = {"latent": "integrated out", "updates": "collapsed", "carry": "none"}
-        return state, info_of(self.model, sampled, level, snapshots, len(snapshots), start, settings)
+        return state, info_of(self.model, sampled, f, snapshots, len(snapshots), start, settings)
 
     def _chains(self, key: Key[Array, ""], data: Stack, progress: Progress | None) -> Sampled:
         """Start, warm up in stages, and draw: every chain in a thread of its own."""

@@ -1,8 +1,8 @@
-"""Gaussian data given the parameters: log likelihood, and the level at the last time, by code of its own.
+"""Gaussian data given the parameters: log likelihood, and ``f`` at the last time, by code of its own.
 
 For complete data at sites that stay, the eigenvectors of space turn the data into independent series. Each is a scalar
 process: a small Kalman filter where time is Matérn, else a Cholesky factor over all times. Where data are missing or
-sites change, Matérn kernels take a Kalman filter that absorbs one value after the other; all else is dense.
+sites change, Matérn kernels take a Kalman filter that updates with one value after the other; all else is dense.
 The matrices of the Matérn states are derivatives of the covariance function, and nothing is shared with
 :mod:`seqgp.statespace`, whose oracle this is.
 """
@@ -34,7 +34,7 @@ class AtParameters(NamedTuple):
     """What the data say at one value of the parameters."""
 
     log_likelihood: Float[Array, ""]
-    mean: Float[Array, " n"]  # of the level at the last snapshot's inputs
+    mean: Float[Array, " n"]  # of f at the last snapshot's inputs
     variance: Float[Array, " n"]
 
 
@@ -153,19 +153,19 @@ def _scalar_filters(model: Model, term: Separable, data: OnSites) -> Given:
         noise = parameters["noise"] ** 2
 
         def step(carry, now):
-            (state, spread), (wait, row) = carry, now
+            (state, cov), (wait, row) = carry, now
             a, new = _transition(order, wait / parameters["time.lengthscale"])
             state = a @ state
-            spread = jnp.einsum("ij,jkn,lk->iln", a, spread, a) + new[:, :, None] * values[None, None, :]
-            seen = spread[0, 0] + noise
-            gain, miss = spread[:, 0] / seen[None, :], row - state[0]
+            cov = jnp.einsum("ij,jkn,lk->iln", a, cov, a) + new[:, :, None] * values[None, None, :]
+            seen = cov[0, 0] + noise
+            gain, miss = cov[:, 0] / seen[None, :], row - state[0]
             state = state + gain * miss[None, :]
-            spread = spread - gain[:, None, :] * spread[0][None, :, :]
-            return (state, spread), -0.5 * jnp.sum(miss**2 / seen + jnp.log(seen) + LOG_2PI)
+            cov = cov - gain[:, None, :] * cov[0][None, :, :]
+            return (state, cov), -0.5 * jnp.sum(miss**2 / seen + jnp.log(seen) + LOG_2PI)
 
         start = (jnp.zeros((order, len(values))), jnp.asarray(_stationary(order))[:, :, None] * values[None, None, :])
-        (state, spread), terms = jax.lax.scan(step, start, (waits, (y - parameters["mean"]) @ vectors))
-        mean, variance = vectors @ state[0] + parameters["mean"], vectors**2 @ spread[0, 0]
+        (state, cov), terms = jax.lax.scan(step, start, (waits, (y - parameters["mean"]) @ vectors))
+        mean, variance = vectors @ state[0] + parameters["mean"], vectors**2 @ cov[0, 0]
         return AtParameters(jnp.sum(terms), mean[data.last], variance[data.last])
 
     return given
@@ -195,7 +195,7 @@ def _scalar_series(model: Model, term: Separable, data: OnSites) -> Given:
 
 
 def _one_by_one(model: Model, term: Separable, data: OnSites) -> Given:
-    """Any data, Matérn in time: the state at all sites, and one value absorbed after the other."""
+    """Any data, Matérn in time: the state at all sites, updated with one value after the other."""
     order, x = ORDERS[type(term.time)], jnp.asarray(data.x)
     between, size = term.space.prepare(x, x), len(data.x)
     missing = np.isnan(data.values)
@@ -206,25 +206,25 @@ def _one_by_one(model: Model, term: Separable, data: OnSites) -> Given:
         space = _space(model, term, between, parameters)
         noise, mu = parameters["noise"] ** 2, parameters["mean"]
 
-        def absorb(carry, now):
-            (state, spread), (site, y, there) = carry, now
-            cross = spread[:, :, 0, site]
-            seen, miss = spread[0, site, 0, site] + noise, y - mu - state[0, site]
+        def update(carry, now):
+            (state, cov), (site, y, there) = carry, now
+            cross = cov[:, :, 0, site]
+            seen, miss = cov[0, site, 0, site] + noise, y - mu - state[0, site]
             gain = jnp.where(there, cross / seen, 0.0)
-            spread = spread - gain[:, :, None, None] * cross[None, None, :, :]
+            cov = cov - gain[:, :, None, None] * cross[None, None, :, :]
             height = jnp.where(there, -0.5 * (miss**2 / seen + jnp.log(seen) + LOG_2PI), 0.0)
-            return (state + gain * miss, spread), height
+            return (state + gain * miss, cov), height
 
         def step(carry, now):
-            (state, spread), (wait, y, there) = carry, now
+            (state, cov), (wait, y, there) = carry, now
             a, new = _transition(order, wait / parameters["time.lengthscale"])
-            spread = jnp.einsum("ij,jmkn,lk->imln", a, spread, a) + jnp.einsum("il,mn->imln", new, space)
-            carry, terms = jax.lax.scan(absorb, (a @ state, spread), (jnp.arange(size), y, there))
+            cov = jnp.einsum("ij,jmkn,lk->imln", a, cov, a) + jnp.einsum("il,mn->imln", new, space)
+            carry, terms = jax.lax.scan(update, (a @ state, cov), (jnp.arange(size), y, there))
             return carry, jnp.sum(terms)
 
         start = (jnp.zeros((order, size)), jnp.einsum("il,mn->imln", jnp.asarray(_stationary(order)), space))
-        (state, spread), terms = jax.lax.scan(step, start, rows)
-        variance = jnp.diagonal(spread[0, :, 0])
+        (state, cov), terms = jax.lax.scan(step, start, rows)
+        variance = jnp.diagonal(cov[0, :, 0])
         return AtParameters(jnp.sum(terms), (state[0] + mu)[data.last], variance[data.last])
 
     return given

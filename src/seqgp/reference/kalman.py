@@ -24,7 +24,7 @@ from seqgp.reference.marginal import require_gaussian
 
 
 class Filtered(NamedTuple):
-    """Gaussian distributions of the level ``f_t + mean``, one per time."""
+    """Gaussian distributions of ``f``, one per time."""
 
     times: Float[np.ndarray, " T"]
     mean: Float[np.ndarray, "T N"]
@@ -33,7 +33,7 @@ class Filtered(NamedTuple):
 
     @property
     def sd(self) -> Float[np.ndarray, "T N"]:
-        """Standard deviations of the level."""
+        """Standard deviations of ``f``."""
         return np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))
 
 
@@ -52,7 +52,7 @@ class _Process(NamedTuple):
 
 
 def kalman_filter(model: Model, snapshots: Sequence[Snapshot]) -> Filtered:
-    """The exact distribution of the level at each time given the data up to then.
+    """The exact distribution of ``f`` at each time given the data up to then.
 
     Args:
         model: all parameters known, a Gaussian likelihood, ``Matern12``, ``Matern32`` or ``Matern52`` in time.
@@ -60,11 +60,11 @@ def kalman_filter(model: Model, snapshots: Sequence[Snapshot]) -> Filtered:
     """
     process, parameters = _process(model, snapshots)
     means, covariances, _, _, log_likelihood = _forward(model, process, parameters, snapshots)
-    return _level(model, snapshots, process, parameters, means, covariances, log_likelihood)
+    return _of_f(model, snapshots, process, parameters, means, covariances, log_likelihood)
 
 
 def kalman_smoother(model: Model, snapshots: Sequence[Snapshot]) -> Filtered:
-    """The exact distribution of the level at each time given all the data (Rauch, Tung & Striebel).
+    """The exact distribution of ``f`` at each time given all the data (Rauch, Tung & Striebel).
 
     Args:
         model: as for :func:`kalman_filter`.
@@ -78,7 +78,7 @@ def kalman_smoother(model: Model, snapshots: Sequence[Snapshot]) -> Filtered:
         gain = np.linalg.lstsq(predicted, transitions[i + 1] @ covariances[i], rcond=1e-13)[0].T
         means[i] = means[i] + gain @ (means[i + 1] - predicted_mean)
         covariances[i] = covariances[i] + gain @ (covariances[i + 1] - predicted) @ gain.T
-    return _level(model, snapshots, process, parameters, means, covariances, log_likelihood)
+    return _of_f(model, snapshots, process, parameters, means, covariances, log_likelihood)
 
 
 def _forward(model: Model, process: _Process, parameters: dict[str, Any], snapshots: Sequence[Snapshot]):
@@ -95,14 +95,14 @@ def _forward(model: Model, process: _Process, parameters: dict[str, Any], snapsh
         seen = np.flatnonzero(~np.isnan(snapshot.y))  # the latent itself comes first in the state
         if len(seen):
             mu, noise = mean_at(model, snapshot, parameters), noise_at(model, snapshot, parameters)
-            mean, covariance, term = _absorb(mean, covariance, seen, (snapshot.y - mu)[seen], noise[seen])
+            mean, covariance, term = _update(mean, covariance, seen, (snapshot.y - mu)[seen], noise[seen])
             total += term
         means.append(mean)
         covariances.append(covariance)
     return means, covariances, ahead, transitions, total
 
 
-def _absorb(mean, covariance, seen: np.ndarray, y: np.ndarray, noise: np.ndarray):
+def _update(mean, covariance, seen: np.ndarray, y: np.ndarray, noise: np.ndarray):
     """Condition a Gaussian on noisy values of some of its entries; the log density of those."""
     cross = covariance[:, seen]
     s = cross[seen] + np.diag(noise**2)
@@ -116,7 +116,7 @@ def _absorb(mean, covariance, seen: np.ndarray, y: np.ndarray, noise: np.ndarray
     return mean + gain @ innovation, 0.5 * (updated + updated.T), term
 
 
-def _level(model, snapshots, process, parameters, means, covariances, log_likelihood) -> Filtered:
+def _of_f(model, snapshots, process, parameters, means, covariances, log_likelihood) -> Filtered:
     n = len(process.space)
     return Filtered(
         times=np.array([snapshot.t for snapshot in snapshots]),
@@ -133,7 +133,7 @@ def mean_at(model: Model, snapshot: Snapshot, parameters: dict[str, Any]) -> Flo
 
 
 def noise_at(model: Model, snapshot: Snapshot, parameters: dict[str, Any]) -> Float[np.ndarray, " N"]:
-    """The standard deviation of each datum of a snapshot around the level."""
+    """The standard deviation of each datum of a snapshot around ``f``."""
     context = model.likelihood.context_at(snapshot.t, snapshot.context)
     return np.broadcast_to(np.asarray(model.likelihood.noise(context, parameters)), snapshot.y.shape)
 

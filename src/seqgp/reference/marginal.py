@@ -87,14 +87,14 @@ def log_marginal(model: Model, data: Stack, between: Any, parameters: dict[str, 
 
 
 class Moments(NamedTuple):
-    """A Gaussian distribution of the level at all sites."""
+    """A Gaussian distribution of ``f`` at all sites."""
 
     mean: Float[Array, " n"]
     covariance: Float[Array, "n n"]
 
 
 def exact_moments(model: Model, data: Stack, parameters: dict[str, Any]) -> Moments:
-    """Mean and covariance of the level ``f + mean`` at all sites given the data, at known parameters."""
+    """Mean and covariance of ``f`` at all sites given the data, at known parameters."""
     prior = model.kernel.covariance(model.kernel.prepare(data.t, data.x), parameters)
     prior = prior + model.jitter[0] * model.kernel.variance(parameters) * jnp.eye(prior.shape[0])
     cross = prior[:, data.observed]
@@ -126,7 +126,7 @@ def draw_latent(
 
 
 def gaussian_posterior(model: Model, snapshots: Sequence[Snapshot], parameters: dict[str, Any]) -> list[Moments]:
-    """The exact posterior of the level at each time given all snapshots, at known parameters, any kernel.
+    """The exact posterior of ``f`` at each time given all snapshots, at known parameters, any kernel.
 
     Args:
         model: a model with a Gaussian likelihood.

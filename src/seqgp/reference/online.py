@@ -33,7 +33,7 @@ MODE_STARTS = 3  # of the search for it
 
 
 class OnlinePosterior(NamedTuple):
-    """The posterior of the parameters and of the level at the last time, given all data."""
+    """The posterior of the parameters and of ``f`` at the last time, given all data."""
 
     names: tuple[str, ...]
     mean: Float[np.ndarray, " d"]  # of z
@@ -42,9 +42,9 @@ class OnlinePosterior(NamedTuple):
     weights: Float[np.ndarray, " points"]  # sum to one
     log_evidence: float
     log_evidence_se: float
-    level_mean: Float[np.ndarray, " n"]  # at the last snapshot's inputs
-    level_variance: Float[np.ndarray, " n"]
-    effective: float  # number of points
+    f_mean: Float[np.ndarray, " n"]  # at the last snapshot's inputs
+    f_variance: Float[np.ndarray, " n"]
+    ess: float  # the effective number of points
     path: str  # how the latent was integrated out
 
 
@@ -63,8 +63,8 @@ def online_posterior(
     require_gaussian(model, "online_posterior")
     snapshots = check_snapshots(model, snapshots)
     path = conditional(model, snapshots)
-    mean, spread = model.prior_of_z()
-    sd = np.sqrt(np.diag(spread))
+    mean, cov = model.prior_of_z()
+    sd = np.sqrt(np.diag(cov))
     few = -(-points // FINAL_BATCHES)
     points = few * FINAL_BATCHES
     run = jax.jit(lambda z: jax.lax.map(path.given, z, batch_size=path.batch))
@@ -82,16 +82,16 @@ def online_posterior(
     for _ in range(MAX_REFITS):
         z = proposal.points(rng, few)
         log_weights = log_density(z)[0] - proposal.log_density(z)
-        enough = _effective(log_weights) > 1.1 * least * few
+        enough = _ess(log_weights) > 1.1 * least * few
         proposal = proposal.refitted(z, np.exp(log_weights - logsumexp(log_weights)))
         if enough:
             z = proposal.points(rng, points)
             height, found = log_density(z)
             log_weights = height - proposal.log_density(z)
-            if _effective(log_weights) > least * points:
+            if _ess(log_weights) > least * points:
                 return _summary(model, path.name, z, log_weights, found)
     raise SamplerError(
-        f"online_posterior: after {MAX_REFITS} rounds {_effective(log_weights):.0f} of {len(z)} points are effective; "
+        f"online_posterior: after {MAX_REFITS} rounds {_ess(log_weights):.0f} of {len(z)} points are effective; "
         "lower least, or use seqgp.reference.CollapsedSampler"
     )
 
@@ -107,11 +107,11 @@ def _log_posterior(given: Callable[..., AtParameters], mean: np.ndarray, sd: np.
 
 def _summary(model: Model, path: str, z: np.ndarray, log_weights: np.ndarray, found: AtParameters) -> OnlinePosterior:
     total = logsumexp(log_weights)
-    weights, effective = np.exp(log_weights - total), _effective(log_weights)
+    weights, ess = np.exp(log_weights - total), _ess(log_weights)
     good = weights > 0
     mean, weight = weights @ z, weights[good]
-    levels, variances = np.asarray(found.mean)[good], np.asarray(found.variance)[good]
-    level = weight @ levels
+    means, variances = np.asarray(found.mean)[good], np.asarray(found.variance)[good]
+    f_mean = weight @ means
     return OnlinePosterior(
         names=tuple(model.names),
         mean=mean,
@@ -119,15 +119,15 @@ def _summary(model: Model, path: str, z: np.ndarray, log_weights: np.ndarray, fo
         z=z,
         weights=weights,
         log_evidence=float(total - np.log(len(z))),
-        log_evidence_se=float(np.sqrt((len(z) / effective - 1) / len(z))),
-        level_mean=level,
-        level_variance=weight @ (variances + (levels - level) ** 2),
-        effective=effective,
+        log_evidence_se=float(np.sqrt((len(z) / ess - 1) / len(z))),
+        f_mean=f_mean,
+        f_variance=weight @ (variances + (means - f_mean) ** 2),
+        ess=ess,
         path=path,
     )
 
 
-def _effective(log_weights: np.ndarray) -> float:
+def _ess(log_weights: np.ndarray) -> float:
     weights = np.exp(log_weights - np.max(log_weights))
     return float(weights.sum() ** 2 / (weights**2).sum())
 

@@ -97,7 +97,7 @@ def quadrature(model: Model, snapshots: Sequence[Snapshot] | Snapshot, spacing: 
 def quadrature_moments(
     model: Model, snapshots: Sequence[Snapshot], found: Quadrature
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """Mean and standard deviation of the level ``f + mean`` at all data, over the posterior of the parameters."""
+    """Mean and standard deviation of ``f`` at all data, over the posterior of the parameters."""
     data = stack(model, snapshots)
     heavy = found.weights > 1e-12 * found.weights.max()
     kept = found._replace(z=found.z[heavy], weights=found.weights[heavy] / found.weights[heavy].sum())

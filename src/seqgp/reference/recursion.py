@@ -23,7 +23,7 @@ from seqgp.reference.marginal import Moments
 def sequential_target(
     model: Model, snapshots: Sequence[Snapshot], tau: int = 1, carry: Literal["paper", "joint"] = "paper"
 ) -> list[Moments]:
-    """The distribution of the level at each time that a sequential sampler samples from.
+    """The distribution of ``f`` at each time that a sequential sampler samples from.
 
     Args:
         model: all parameters known, and a Gaussian likelihood; any kernel.
@@ -41,18 +41,17 @@ def sequential_target(
     parameters = known_parameters(model, "sequential_target")
     sizes = [len(snapshot.x) for snapshot in snapshots]
     found: list[Moments] = []
-    mean, spread = np.zeros(0), np.zeros((0, 0))  # of the window, draw by draw a Gaussian vector
+    mean, cov = np.zeros(0), np.zeros((0, 0))  # of the window, draw by draw a Gaussian vector
     for t, snapshot in enumerate(snapshots):
         first = max(0, t - tau)
         prior = _prior(model, snapshots[first : t + 1], parameters)
         step = _revising if carry == "joint" else _freezing
         mu, noise = mean_at(model, snapshot, parameters), noise_at(model, snapshot, parameters)
-        mean, spread = step(mean, spread, prior, snapshot.y - mu, noise)
+        mean, cov = step(mean, cov, prior, snapshot.y - mu, noise)
         n = sizes[t]
-        level = mean[-n:] + mu
-        found.append(Moments(jnp.asarray(level), jnp.asarray(spread[-n:, -n:])))
+        found.append(Moments(jnp.asarray(mean[-n:] + mu), jnp.asarray(cov[-n:, -n:])))
         drop = 0 if t + 1 <= tau else sizes[t - tau]
-        mean, spread = mean[drop:], spread[drop:, drop:]
+        mean, cov = mean[drop:], cov[drop:, drop:]
     return found
 
 
@@ -64,28 +63,28 @@ def _prior(model: Model, snapshots: Sequence[Snapshot], parameters) -> np.ndarra
     return matrix + model.jitter[0] * float(model.kernel.variance(parameters)) * np.eye(len(matrix))
 
 
-def _freezing(mean: np.ndarray, spread: np.ndarray, prior: np.ndarray, y: np.ndarray, noise: np.ndarray):
+def _freezing(mean: np.ndarray, cov: np.ndarray, prior: np.ndarray, y: np.ndarray, noise: np.ndarray):
     """Window and present after a step: the present given window and data, the window as it was."""
     forward, q = _forward(prior, len(mean))
-    seen, gain, residual = _absorbed(q, y, noise)
+    seen, gain, residual = _updated(q, y, noise)
     stay = np.eye(len(q))
     stay[:, seen] -= gain
     a = stay @ forward
     present = a @ mean + gain @ residual
-    cross = spread @ a.T
+    cross = cov @ a.T
     own = a @ cross + stay @ q
-    joint = np.block([[spread, cross], [cross.T, 0.5 * (own + own.T)]])
+    joint = np.block([[cov, cross], [cross.T, 0.5 * (own + own.T)]])
     return np.concatenate([mean, present]), joint
 
 
-def _revising(mean: np.ndarray, spread: np.ndarray, prior: np.ndarray, y: np.ndarray, noise: np.ndarray):
+def _revising(mean: np.ndarray, cov: np.ndarray, prior: np.ndarray, y: np.ndarray, noise: np.ndarray):
     """Window and present after a step, both given the data."""
     w = len(mean)
     forward, q = _forward(prior, w)
-    ahead = forward @ spread
+    ahead = forward @ cov
     mean = np.concatenate([mean, forward @ mean])
-    joint = np.block([[spread, ahead.T], [ahead, q + ahead @ forward.T]])
-    seen, gain, residual = _absorbed(joint, y, noise, first=w)
+    joint = np.block([[cov, ahead.T], [ahead, q + ahead @ forward.T]])
+    seen, gain, residual = _updated(joint, y, noise, first=w)
     joint = joint - gain @ joint[w + seen]
     return mean + gain @ (residual - mean[w + seen]), 0.5 * (joint + joint.T)
 
@@ -96,12 +95,12 @@ def _forward(prior: np.ndarray, w: int) -> tuple[np.ndarray, np.ndarray]:
     return forward, prior[w:, w:] - forward @ prior[:w, w:]
 
 
-def _absorbed(spread: np.ndarray, y: np.ndarray, noise: np.ndarray, first: int = 0):
+def _updated(cov: np.ndarray, y: np.ndarray, noise: np.ndarray, first: int = 0):
     """Which sites of the present have data, how they move all sites, and the data ``y`` (without the mean) there."""
     seen = np.flatnonzero(~np.isnan(y))
     residual = y[seen]
     if not len(seen):
-        return seen, np.zeros((len(spread), 0)), residual
+        return seen, np.zeros((len(cov), 0)), residual
     at = first + seen
-    factor = cho_factor(spread[np.ix_(at, at)] + np.diag(noise[seen] ** 2))
-    return seen, cho_solve(factor, spread[at]).T, residual
+    factor = cho_factor(cov[np.ix_(at, at)] + np.diag(noise[seen] ** 2))
+    return seen, cho_solve(factor, cov[at]).T, residual

@@ -16,10 +16,10 @@ from seqgp.runtime.progress import Progress
 
 
 class Predictive(Protocol):
-    """What each posterior draw says about the level at new inputs: a Gaussian."""
+    """What each posterior draw says about ``f`` at new inputs: a Gaussian."""
 
     def draws(self, key: Key[Array, ""], model: Model) -> Float[Array, "draws n"]:
-        """One draw of the level at the new inputs for each posterior draw."""
+        """One draw of ``f`` at the new inputs for each posterior draw."""
         ...
 
     def log_marginals(self, model: Model, y: np.ndarray) -> Float[np.ndarray, " draws"]:

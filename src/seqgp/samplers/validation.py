@@ -87,12 +87,12 @@ def likelihood_error(model: Model, t: float, error: Exception) -> ModelError:
 
 
 def _distribution_without_values(model: Model, x: np.ndarray, context: Any) -> Any:
-    """What the likelihood returns for a level at ``x``, of which shapes alone are asked."""
+    """What the likelihood returns for ``f`` at ``x``, of which shapes alone are asked."""
     found: list[Any] = []
 
-    def probe(level):
+    def probe(f):
         parameters = model.parameters(jnp.asarray(model.prior_of_z()[0]))
-        found.append(model.likelihood.distribution(level, *model.likelihood.typical(len(x), context, parameters)))
+        found.append(model.likelihood.distribution(f, *model.likelihood.typical(len(x), context, parameters)))
         if isinstance(found[0], dist.Distribution):
             found[0].log_prob(jnp.ones(found[0].shape()))  # which a distribution of the user's may raise in as well
         return jnp.zeros(())

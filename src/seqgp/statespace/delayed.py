@@ -161,7 +161,7 @@ class DelayedFilter(DenseFilter):
         offset = self.ssm.offset(matrices.parameters, query.columns)
         if query.operator is not None:
             index = jnp.asarray(query.operator.index)
-            return self._level(matrices, state, index, query.dt, design, offset)
+            return self._f_at(matrices, state, index, query.dt, design, offset)
         x = jnp.asarray(query.x)
         whole = DelayedFilter(
             self.ssm,
@@ -169,9 +169,9 @@ class DelayedFilter(DenseFilter):
             jnp.concatenate([jnp.asarray(self.mask), jnp.ones(x.shape[0], bool)]),
         )
         matrices, state = self.extended(whole, matrices, state)
-        return whole._level(matrices, state, self.sites + jnp.arange(x.shape[0]), query.dt, design, offset)
+        return whole._f_at(matrices, state, self.sites + jnp.arange(x.shape[0]), query.dt, design, offset)
 
-    def _level(
+    def _f_at(
         self,
         matrices: DelayedMatrices,
         state: DelayedFilterState,
@@ -198,8 +198,8 @@ class DelayedFilter(DenseFilter):
         mean = jnp.concatenate([state.mean[self.fields :], latent_of(picked, state.mean[:, None])[index, 0]])
         mean, cov = mean + cross @ state.slope, _given(jnp.block([[own, between], [between.T, cov]]), cross, state)
         q = design.shape[1]
-        to_level = jnp.eye(len(mean)).at[q:, :q].set(design)
-        return LatentGaussian((to_level @ mean).at[q:].add(offset), to_level @ cov @ to_level.T).symmetric()
+        to_f = jnp.eye(len(mean)).at[q:, :q].set(design)
+        return LatentGaussian((to_f @ mean).at[q:].add(offset), to_f @ cov @ to_f.T).symmetric()
 
     def extended(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, after: DelayedFilter, matrices: DelayedMatrices, state: DelayedFilterState

@@ -200,7 +200,7 @@ class RotatedFilter(eqx.Module):
         return dense.predict_f(dense_matrices, dense_state, query)
 
     def draw_f(self, matrices: RotatedMatrices, state: RotatedState, query: Query, real, white) -> Array:
-        """Draws of coefficients and level at the last snapshot's inputs, which are all sites, mode by mode."""
+        """Draws of coefficients and ``f`` at the last snapshot's inputs, which are all sites, mode by mode."""
         design = self.ssm.design(query.columns)
         offset = self.ssm.offset(matrices.parameters, query.columns)
         index = query.operator.index  # type: ignore[union-attr]

@@ -147,8 +147,8 @@ def linearise(
         likelihood: the likelihood.
         data: of the snapshot.
         parameters: at which the posterior is taken.
-        level: the predicted mean ``m`` of ``f``.
-        spread: the predicted covariance ``V``.
+        f: the predicted mean ``m`` of ``f``.
+        f_cov: the predicted covariance ``V``.
         white: standard normal numbers; each is used with its negative.
     """
     mean, size = _mean(likelihood, data.context, parameters), data.y.shape[0]
@@ -219,7 +219,7 @@ def _follows_parameters(likelihood: Likelihood, context: Context, parameters: Pa
 
 
 def _mode(likelihood: Likelihood, data: SolverData, parameters: Parameters, mean, jacobian, f, f_cov):
-    """The most probable level, by steps of Gauss and Newton."""
+    """The most probable ``f``, by damped Gauss–Newton steps."""
 
     def log_posterior(dual):  # u = m + V dual
         shift = f_cov @ dual

@@ -220,12 +220,12 @@ class NetworkFilter(eqx.Module):
         return found._replace(mean=found.mean.at[design.shape[1] :].add(offset))
 
     def draw_f(self, matrices: NetworkMatrices, state: NetworkState, query: Query, real, white) -> Array:
-        """Draws of coefficients and level, from standard normal numbers."""
+        """Draws of coefficients and ``f``, from standard normal numbers."""
         q = len(self.ssm.in_state)
         scales = self.ssm.coefficient_scales()
         coefficients = jax.vmap(lambda one: draw_coefficients(state.low_rank, scales, one))(white[:, :q])
-        levels = self.draw_f_given(matrices, state, query, coefficients, white[:, q:])
-        return jnp.concatenate([coefficients, levels], axis=1)
+        f = self.draw_f_given(matrices, state, query, coefficients, white[:, q:])
+        return jnp.concatenate([coefficients, f], axis=1)
 
     def normals(self, query: Query) -> int:
         """One for each mode and term, for each row of ``F``, and for each point that is not a site."""

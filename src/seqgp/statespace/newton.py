@@ -1,4 +1,4 @@
-"""The most probable level at the data: steps towards an aim, each the best of a few lengths."""
+"""The most probable ``f`` at the data: steps towards an aim, each the best of a few lengths."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ from jaxtyping import Float
 
 from seqgp.linalg.types import Array
 
-LogDensity = Callable[[Float[Array, " N"]], Float[Array, " N"]]  # of each datum given its own level
+LogDensity = Callable[[Float[Array, " N"]], Float[Array, " N"]]  # of each datum given its own f
 
 REACH = 8.0  # standard deviations of the Gaussians that are covered
-SCAN = 25  # levels at which the peak of a likelihood is looked for
+SCAN = 25  # values of f at which the peak of a likelihood is looked for
 HALVINGS = 28  # of the interval that holds a peak or a side, at most
 NEAR = 0.02  # in log density, to which peaks and sides are found
 DOUBLINGS = 12  # of the interval that is looked at, where the tilted distribution still rises at its end
@@ -74,20 +74,20 @@ def covering(*gaussians: Gaussians) -> tuple[Float[Array, " N"], Float[Array, " 
 
 
 class Scan(NamedTuple):
-    """Each log likelihood at levels evenly spread over an interval."""
+    """Each log likelihood at values of ``f`` evenly spread over an interval."""
 
     f: Float[Array, "K N"]
     log_density: Float[Array, "K N"]
 
     def beside_best(self, log_density: Float[Array, "K N"]) -> tuple[Float[Array, " N"], ...]:
-        """``f`` with the largest of given values, and the levels below and above it."""
+        """``f`` with the largest of given values, and its neighbours in the scan below and above."""
         best = jnp.argmax(log_density, axis=0)
         index = [jnp.clip(best + step, 0, len(self.f) - 1)[None, :] for step in (0, -1, 1)]
         return tuple(jnp.take_along_axis(self.f, one, axis=0)[0] for one in index)
 
 
 def scanned(log_density: LogDensity, low: Float[Array, " N"], high: Float[Array, " N"]) -> Scan:
-    """The likelihoods between two levels each."""
+    """The likelihoods between two values of ``f`` each."""
     f = low[None, :] + (high - low)[None, :] * jnp.linspace(0.0, 1.0, SCAN)[:, None]
     return Scan(f, _values(log_density, f))
 
@@ -95,7 +95,7 @@ def scanned(log_density: LogDensity, low: Float[Array, " N"], high: Float[Array,
 def sides_of(log_density: LogDensity, low: Float[Array, " N"], high: Float[Array, " N"]) -> Sides:
     """The sides of each likelihood within an interval; its ends where it falls beyond them.
 
-    A likelihood with one peak is nowhere between two levels of the scan higher than at the levels beside its peak,
+    A likelihood with one peak is nowhere between two points of the scan higher than at the points beside its peak,
     however narrow it is.
     """
 
@@ -106,23 +106,23 @@ def sides_of(log_density: LogDensity, low: Float[Array, " N"], high: Float[Array
     best, below, above = scan.beside_best(scan.log_density)
     peak = _halved(_climbing(log_density, best), below, above)
     peak = jnp.where(finite(peak) >= scan.log_density.max(axis=0), peak, best)
-    level = finite(peak) - DROP
+    threshold = finite(peak) - DROP
     ends = jnp.stack([low, high])
-    above_level = jax.vmap(lambda f: finite(f) - level)
+    above = jax.vmap(lambda f: finite(f) - threshold)
 
     def fallen(f, width):
-        height = above_level(f)
+        height = above(f)
         return height < 0, jnp.abs(height) < NEAR
 
     found = _halved(fallen, ends, jnp.stack([peak, peak]))
-    place = jnp.where(above_level(ends) < 0, found, ends)
+    place = jnp.where(above(ends) < 0, found, ends)
     width = 1 / jnp.abs(jax.vmap(lambda f: slope_of(log_density, f))(place))
     most = jnp.broadcast_to(high - low, width.shape)
     return Sides(place, jnp.where(width < most, width, most))  # a flat side has no slope, a wild one NaN
 
 
 def slope_of(log_density: LogDensity, f: Float[Array, " N"]) -> Float[Array, " N"]:
-    """The derivative of each log likelihood by its own level."""
+    """The derivative of each log likelihood by its own ``f``."""
     return jax.jvp(log_density, (f,), (jnp.ones_like(f),))[1]
 
 
@@ -171,8 +171,8 @@ def _halved(beyond: Callable, low: Float[Array, " N"], high: Float[Array, " N"])
     """Where ``beyond`` ends to hold, on the way from ``low`` to ``high``.
 
     Args:
-        beyond: from levels, and from the width of the intervals around them, to whether it holds at each, and whether
-            each is near enough to where it ends.
+        beyond: from values of ``f``, and from the width of the intervals around them, to whether it holds at each, and
+            whether each is near enough to where it ends.
         low: where it holds.
         high: where it does not.
     """

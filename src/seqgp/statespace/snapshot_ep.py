@@ -135,9 +135,9 @@ def propagate(
     Args:
         log_density: of each datum, given its own shift ``u``.
         start: sites to begin with.
-        spread: the predicted covariance ``V``, zero where data are not seen.
+        f_cov: the predicted covariance ``V``, zero where data are not seen.
         seen: which data count.
-        signed: whether the likelihood may make a level less certain, as one that is not log-concave does.
+        signed: whether the likelihood may make ``f`` less certain, as one that is not log-concave does.
         discrete: whether data are, so that no log probability is above zero.
         tabulate: the likelihoods at nodes that suit given cavities; by values alone where they have no derivatives.
     """

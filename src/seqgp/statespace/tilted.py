@@ -136,11 +136,11 @@ def find_flanks(log_p: LogLikelihoods, cavity: Normal, near: Normal) -> Flanks:
         start, peak, end = (
             jnp.take_along_axis(grid, jnp.clip(best + move, 0, size - 1)[None], axis=0)[0] for move in (-1, 0, 1)
         )
-    level = _finite(log_p(peak)) - FALLEN
+    threshold = _finite(log_p(peak)) - FALLEN
     places = []
     for outer in (low, high):
-        found = _bisect(lambda f: _finite(log_p(f)) < level, outer, peak)
-        places.append(jnp.where(_finite(log_p(outer)) < level, found, outer))
+        found = _bisect(lambda f: _finite(log_p(f)) < threshold, outer, peak)
+        places.append(jnp.where(_finite(log_p(outer)) < threshold, found, outer))
     place = jnp.stack(places)
     gap = 0.05 * jnp.maximum(jnp.abs(place - peak[None]), 1e-9 * (high - low)[None])
     rise = (jax.vmap(log_p)(place + gap) - jax.vmap(log_p)(place - gap)) / (2 * gap)

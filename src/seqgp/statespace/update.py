@@ -52,8 +52,8 @@ def gaussian_update(
     Args:
         variance: of the noise.
         observation: the data.
-        level: the predicted mean ``m``.
-        spread: the predicted covariance ``V``, zero where data are not seen.
+        f: the predicted mean ``m``.
+        f_cov: the predicted covariance ``V``, zero where data are not seen.
     """
     seen, n = observation.seen, observation.y.shape[0]
     variance = jnp.broadcast_to(variance, (n,))

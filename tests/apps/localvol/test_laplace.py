@@ -8,7 +8,7 @@ import pytest
 
 from apps.localvol.market import quotes, small_model
 from seqgp.apps.localvol import Laplace, LocalVolFit, quote_prices
-from seqgp.apps.localvol.linearised import Days, compressed, level_at, linearise, log_posterior
+from seqgp.apps.localvol.linearised import Days, compressed, linearise, log_posterior, posterior_at
 
 RNG = np.random.default_rng(0)
 
@@ -85,7 +85,7 @@ def test_the_evidence_and_the_level_are_those_of_dense_regression():
     x = jnp.asarray(model.x)
     found = [float(log_posterior(model.model, x, days, one)) for one in (z, other)]
     assert found[0] - found[1] == pytest.approx(expected(z) - expected(other), rel=1e-6)
-    mean, cov = level_at(model.model, x, days, z, jnp.asarray(0.1), jnp.asarray(raw[1][5]))
+    mean, cov = posterior_at(model.model, x, days, z, jnp.asarray(0.1), jnp.asarray(raw[1][5]))
     apart, data_cov, cross, mean_level, prior = dense_joint(model, raw, z)
     gain = np.linalg.solve(data_cov, cross.T).T
     now = slice(len(model.x), None)

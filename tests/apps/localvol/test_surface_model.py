@@ -11,17 +11,17 @@ from seqgp.apps.localvol import LocalVolatility, Quotes, quote_prices, simulated
 from seqgp.apps.localvol.clock import years
 
 
-def distribution(model, snapshot, level, **parameters):
+def distribution(model, snapshot, f, **parameters):
     context = jax.tree.map(jnp.asarray, snapshot.context)
-    return model.model.likelihood.distribution(level, context, {"stickiness": 0.5} | parameters)
+    return model.model.likelihood.distribution(f, context, {"stickiness": 0.5} | parameters)
 
 
 def test_the_mean_of_the_data_is_the_price_under_the_surface():
     model, day = small_model(), quotes().day(quotes().dates[0])
-    level = -1.5 + 0.3 * np.sin(np.arange(18.0))
+    f = -1.5 + 0.3 * np.sin(np.arange(18.0))
     snapshot = model.snapshot(day)
-    mean = distribution(model, snapshot, jnp.asarray(level), noise=0.001).mean
-    expected = quote_prices(model.plan(day), model.surface(level))
+    mean = distribution(model, snapshot, jnp.asarray(f), noise=0.001).mean
+    expected = quote_prices(model.plan(day), model.surface(f))
     np.testing.assert_allclose(mean[: len(expected)], expected, rtol=1e-10)
     assert np.isnan(snapshot.y[len(expected) :]).all()
     np.testing.assert_allclose(snapshot.y[: len(expected)], day.table["price"])

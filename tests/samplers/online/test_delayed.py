@@ -76,7 +76,7 @@ def filtered(model, snapshots):
     return history, filters, increments[0]
 
 
-def level_at(history, filters, x, t):
+def f_at(history, filters, x, t):
     query = predictive_of(history, filters, np.zeros(1, int), np.zeros((1, 0)), x, t, None).query
     found = history.filter.predict_f(*jax.tree.map(jnp.asarray, filter_of(filters, 0)), query)
     return np.asarray(found.mean), np.asarray(found.covariance)
@@ -90,7 +90,7 @@ def check(case, snapshots, x, t):
     assert np.isclose(increments.sum(), multivariate_normal(np.zeros(len(y)), cov).logpdf(y), rtol=0, atol=1e-10)
     new = np.full(len(x), t)
     cross = covariance(case, new, x, data_t, data_x)
-    mean, found = level_at(history, filters, x, t)
+    mean, found = f_at(history, filters, x, t)
     np.testing.assert_allclose(mean, cross @ np.linalg.solve(cov, y), rtol=0, atol=1e-10)
     left = covariance(case, new, x, new, x) - cross @ np.linalg.solve(cov, cross.T)
     np.testing.assert_allclose(found, left, rtol=0, atol=1e-10)
@@ -125,7 +125,7 @@ def test_no_slowness_is_the_separable_kernel():
     assert found[1][0].filter.name == "delayed"
     assert found[0][0].filter.name != "delayed"
     np.testing.assert_allclose(found[1][2], found[0][2], rtol=0, atol=1e-12)
-    answers = [level_at(*one[:2], np.array([[0.3, 0.4], [1.0, 1.5]]), 8.0) for one in found]
+    answers = [f_at(*one[:2], np.array([[0.3, 0.4], [1.0, 1.5]]), 8.0) for one in found]
     np.testing.assert_allclose(answers[1][0], answers[0][0], rtol=0, atol=1e-12)
     np.testing.assert_allclose(answers[1][1], answers[0][1], rtol=0, atol=1e-12)
 
@@ -147,7 +147,7 @@ def test_downstream_lags_behind():
         y = np.full(2, np.nan)
         y[seen] = 2.0
         history, filters, _ = filtered(model, [seqgp.Snapshot(t=0.0, x=x, y=y)])
-        return level_at(history, filters, x, 0.8)[0][asked]
+        return f_at(history, filters, x, 0.8)[0][asked]
 
     assert forecast(0, 1) > 1.9  # at the very delay, all but noise and distance is known
     assert forecast(1, 0) < 0.45  # the other way it is 1.6 time units away
@@ -166,7 +166,7 @@ def test_coefficients_of_the_mean_and_several_data_at_one_station():
     assert np.isclose(increments.sum(), multivariate_normal(np.full(len(y), 0.5), cov).logpdf(y), rtol=0, atol=1e-9)
     new = np.array([[0.2, 0.7]])
     cross = covariance(case, np.array([8.0]), new, t, x) + 4.0
-    mean = level_at(history, filters, new, 8.0)[0]
+    mean = f_at(history, filters, new, 8.0)[0]
     assert np.isclose(mean[-1], 0.5 + (cross @ np.linalg.solve(cov, y - 0.5))[0], rtol=0, atol=1e-9)
 
 
@@ -182,7 +182,7 @@ def test_other_data_go_through_ep_as_in_the_dense_filter(likelihood):
     plain = kernel_of([(2, 1.5, 2.0, 1.0, (0.0, 0.0))])
     found = [filtered(seqgp.Model(one, likelihood), snapshots) for one in (plain, seqgp.Delayed(plain, [0.0, 0.0]))]
     np.testing.assert_allclose(found[1][2], found[0][2], rtol=0, atol=1e-9)
-    answers = [level_at(*one[:2], np.array([[0.3, 0.4]]), 8.0) for one in found]
+    answers = [f_at(*one[:2], np.array([[0.3, 0.4]]), 8.0) for one in found]
     np.testing.assert_allclose(answers[1][1], answers[0][1], rtol=0, atol=1e-9)
 
 

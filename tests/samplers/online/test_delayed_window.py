@@ -68,7 +68,7 @@ def predict_f(filter, query, matrices, state):
     return filter.predict_f(matrices, state, query)
 
 
-def level_at(history, filters, x, t):
+def f_at(history, filters, x, t):
     query = predictive_of(history, filters, np.zeros(1, int), np.zeros((1, 0)), x, t, None).query
     found = compiled(predict_f, history.filter, query, *filter_of(filters, 0))[0]()
     return np.asarray(found.mean), np.asarray(found.covariance)
@@ -90,7 +90,7 @@ def test_evidence_and_posterior_are_those_of_the_kernel():
     for operator, ahead in ((snapshots[-1].x, 0.0), (snapshots[-1].x, 0.05), (places, 0.0), (places, 1.7)):
         new = np.full(len(operator), TIMES[-1] + ahead)
         cross = covariance(SUM, new, operator, t, x)
-        mean, found = level_at(history, filters, operator, new[0])
+        mean, found = f_at(history, filters, operator, new[0])
         np.testing.assert_allclose(mean, cross @ np.linalg.solve(cov, y), rtol=0, atol=1e-10)
         left = covariance(SUM, new, operator, new, operator) - cross @ np.linalg.solve(cov, cross.T)
         np.testing.assert_allclose(found, left, rtol=0, atol=1e-10)
@@ -105,7 +105,7 @@ def test_both_forms_agree():
     assert windowed[0].filter.name == "delayed, windowed"
     np.testing.assert_allclose(windowed[2], plain[2], rtol=0, atol=1e-10)
     for x, t in ((snapshots[-1].x, 9.6), (np.array([[0.3, 0.4], [1.0, 1.5]]), 9.9)):
-        for one, other in zip(level_at(*windowed[:2], x, t), level_at(*plain[:2], x, t)):
+        for one, other in zip(f_at(*windowed[:2], x, t), f_at(*plain[:2], x, t)):
             np.testing.assert_allclose(one, other, rtol=0, atol=1e-10)
 
 
@@ -120,7 +120,7 @@ def test_no_slowness_is_the_separable_kernel(likelihood):
     found = filtered(seqgp.Model(seqgp.Delayed(plain, [0.0, 0.0]), likelihood), snapshots, windowed=True)
     tolerance = 1e-12 if likelihood.conjugate else 1e-9
     np.testing.assert_allclose(found[2], dense[2], rtol=0, atol=tolerance)
-    for one, other in zip(*(level_at(*one[:2], np.array([[0.3, 0.4]]), 10.0) for one in (found, dense))):
+    for one, other in zip(*(f_at(*one[:2], np.array([[0.3, 0.4]]), 10.0) for one in (found, dense))):
         np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
 
 

@@ -93,8 +93,8 @@ def test_predictions_are_those_of_the_dense_filter(run, dense, x):
     """Ahead, at a few stations (one that joined and one that was silent among them) and at new points."""
     state, (history, filters, _) = run.state, dense
     live = state.revived(MODEL)
-    found = _levels(live.history, live.filters, state, x)
-    exact = _levels(history, filters, state, x)
+    found = _f_moments(live.history, live.filters, state, x)
+    exact = _f_moments(history, filters, state, x)
     sd = np.sqrt(np.diagonal(exact.covariance, axis1=1, axis2=2))
     assert np.abs((found.mean - exact.mean) / sd).max() < 0.02
     assert np.abs(np.diagonal(found.covariance, axis1=1, axis2=2) / sd**2 - 1).max() < 0.02
@@ -109,7 +109,7 @@ def test_predictions_are_those_of_the_dense_filter(run, dense, x):
     )
 
 
-def _levels(history, filters, state, x):
+def _f_moments(history, filters, state, x):
     query = predictive_of(history, filters, state.particle, np.asarray(state.z), x, state.t + 0.5, None).query
 
     def run(groups):

@@ -23,13 +23,13 @@ def log_densities(model: seqgp.Model, snapshot: seqgp.Snapshot, state: seqgp.Sta
     prepared = model.kernel.prepare(jnp.full(len(x), snapshot.t), x)
 
     def one(inputs: tuple[Array, Array]) -> Array:
-        level, z = inputs
+        f, z = inputs
         parameters = model.parameters(z)
         jitter = model.jitter[-1] * model.kernel.variance(parameters) * jnp.eye(len(x))
         chol = jnp.linalg.cholesky(model.kernel.covariance(prepared, parameters) + jitter)
-        white = jax.scipy.linalg.solve_triangular(chol, level - parameters["mean"], lower=True)
+        white = jax.scipy.linalg.solve_triangular(chol, f - parameters["mean"], lower=True)
         latent = -0.5 * jnp.dot(white, white) - jnp.sum(jnp.log(jnp.diagonal(chol)))
-        data = model.likelihood.log_prob(level, y, missing, context, parameters)
+        data = model.likelihood.log_prob(f, y, missing, context, parameters)
         return data + latent - 0.5 * jnp.sum(((z - centre) / sd) ** 2)
 
     return np.asarray(jax.jit(lambda both: jax.lax.map(one, both))((state.latent, state.z)))

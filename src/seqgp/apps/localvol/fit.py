@@ -178,7 +178,7 @@ class LocalVolFit:
         move = self.model.move(self.last.quotes)
         if isinstance(self.state, LaplaceState):
             stickiness = self.model.model.parameters(jnp.asarray(self.state.mode))["stickiness"]
-            return self.model.surface(self.state.level, move * float(stickiness))
+            return self.model.surface(self.state.f, move * float(stickiness))
         best = self.map_draw()
         return self.model.surface(jnp.asarray(self.state.latent)[best], self.model.shifts(self.state, move)[best])
 
@@ -198,9 +198,9 @@ class LocalVolFit:
         infos = [day.info for day in self.days]
         return seqgp.to_datatree(seqgp.Run(self.state, infos, self.last.snapshot, self.model.model))
 
-    def _quote_draws(self, key, day: Quotes, level: Float[ArrayLike, "draws n"], state: seqgp.State) -> QuoteDraws:
+    def _quote_draws(self, key, day: Quotes, f: Float[ArrayLike, "draws n"], state: seqgp.State) -> QuoteDraws:
         shifts = self.model.shifts(state, self.model.move(day))
-        prices = price_draws(self.model.plan(day), self.model.values(level), self.model.log_moneyness, shifts)
+        prices = price_draws(self.model.plan(day), self.model.values(f), self.model.log_moneyness, shifts)
         noise = np.asarray(jax.vmap(self.model.model.parameters)(jnp.asarray(state.z))["noise"])
         robust = self.model.robust
         drawn = jax.random.t(key, DEGREES, prices.shape) if robust else jax.random.normal(key, prices.shape)

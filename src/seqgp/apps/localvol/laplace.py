@@ -19,15 +19,15 @@ import seqgp
 from seqgp.apps.localvol.linearised import (
     Days,
     blank,
+    compiled_posterior,
     compressed,
     linearise,
-    posterior_level,
     value_and_gradient,
     widened,
 )
 
 ROUNDS = 16  # of linearisation, at most
-SETTLED = 3e-3  # change of the level, below which the search ends
+TOLERANCE = 3e-3  # largest change of f between rounds at which the search ends
 ITERATIONS = 40  # of the search for the parameters, in each round
 NODES = 32  # values of the parameters that draws are spread over
 
@@ -42,7 +42,7 @@ class LaplaceState(NamedTuple):
     z: Float[np.ndarray, "draws d"]
     days: Days
     mode: Float[np.ndarray, " d"]
-    level: Float[np.ndarray, " N"]
+    f: Float[np.ndarray, " N"]
     fingerprint: str
     nodes: Float[np.ndarray, "nodes d"]
 
@@ -53,7 +53,7 @@ class LaplaceState(NamedTuple):
 
 
 class LaplaceInfo(NamedTuple):
-    """What a recalibration cost, and whether it settled."""
+    """What a recalibration cost, and whether it converged."""
 
     seconds: float
     rounds: int
@@ -92,8 +92,8 @@ class Laplace:
         return self._update(key, state, snapshot)
 
     def predict(self, key: Key[Array, ""], state: LaplaceState, snapshot: seqgp.Snapshot) -> Float[np.ndarray, "M N"]:
-        """Draws of the level on a later date, one for each draw of the parameters."""
-        return self._levels(key, snapshot, state.days, state.nodes)
+        """Draws of `f` on a later date, one for each draw of the parameters."""
+        return self._draw_f(key, snapshot, state.days, state.nodes)
 
     def _update(self, key, before: LaplaceState | None, snapshot):
         start = time.perf_counter()
@@ -101,24 +101,24 @@ class Laplace:
         columns = self._design(snapshot).shape[1]
         past = blank(self.history, len(snapshot.x), snapshot.t, columns) if before is None else before.days
         z = np.asarray(self.model.prior_of_z()[0] if before is None else before.mode)
-        level = self._first_level(before, snapshot, z)
+        f = self._first_f(before, snapshot, z)
         moved, rounds, evaluations, damping = np.inf, 0, 0, 1.0
         days, value = past, np.nan
-        while moved > SETTLED and rounds < ROUNDS:
-            fresh = self._linearised(level, z, snapshot)
+        while moved > TOLERANCE and rounds < ROUNDS:
+            fresh = self._linearised(f, z, snapshot)
             days = Days(*(np.concatenate([old[1:], new]) for old, new in zip(past, fresh)))
             z, value, count = self._best(snapshot.x, days, z)
-            step = np.clip(np.asarray(self._posterior(days, z, snapshot)[0]) - level, -1.0, 1.0)
+            step = np.clip(np.asarray(self._posterior(days, z, snapshot)[0]) - f, -1.0, 1.0)
             size = float(np.max(np.abs(step)))
             damping = (
                 damping / 2 if 0.8 * moved < size < 1 else min(1.0, 2 * damping)
             )  # steps that do not shrink go round
-            moved, level = size, level + damping * step
+            moved, f = size, f + damping * step
             rounds, evaluations = rounds + 1, evaluations + count
         parameters = self.model.parameters(jnp.asarray(z))
         days = days._replace(noise=np.append(days.noise[:-1], parameters["noise"]))
         nodes = self._nodes(key_z, snapshot.x, days, z)
-        draws = self._levels(key_f, snapshot, days, nodes)
+        draws = self._draw_f(key_f, snapshot, days, nodes)
         zs = np.repeat(nodes, self._shares(), axis=0)
         state = LaplaceState(
             snapshot.t,
@@ -128,14 +128,14 @@ class Laplace:
             zs,
             days,
             z,
-            level,
+            f,
             str(self.model.fingerprint()),
             nodes,
         )
-        said = () if moved <= SETTLED else (f"the surface still moves by {moved:.2g} after {ROUNDS} rounds",)
+        said = () if moved <= TOLERANCE else (f"the surface still moves by {moved:.2g} after {ROUNDS} rounds",)
         return state, LaplaceInfo(time.perf_counter() - start, rounds, evaluations, -value, said)
 
-    def _first_level(self, before, snapshot, z) -> np.ndarray:
+    def _first_f(self, before, snapshot, z) -> np.ndarray:
         if before is None:
             return np.asarray(
                 self.model.mean_function.value(self.model.parameters(jnp.asarray(z)), self._design(snapshot))
@@ -146,18 +146,18 @@ class Laplace:
         return self.model.mean_function.design(snapshot.t, snapshot.x, snapshot.context)
 
     def _posterior(self, days: Days, z: np.ndarray, snapshot: seqgp.Snapshot) -> tuple[Array, Array]:
-        """Mean and covariance of the level on the date of a snapshot."""
-        return posterior_level(self.model, snapshot.x, days, jnp.asarray(z), snapshot.t, self._design(snapshot))
+        """Mean and covariance of `f` on the date of a snapshot."""
+        return compiled_posterior(self.model, snapshot.x, days, jnp.asarray(z), snapshot.t, self._design(snapshot))
 
-    def _linearised(self, level: np.ndarray, z: np.ndarray, snapshot: seqgp.Snapshot) -> Days:
+    def _linearised(self, f: np.ndarray, z: np.ndarray, snapshot: seqgp.Snapshot) -> Days:
         parameters = self.model.parameters(jnp.asarray(z))
         s, seen = parameters["stickiness"], ~np.isnan(snapshot.y)
-        found = linearise(jnp.asarray(level), snapshot.context, s)
+        found = linearise(jnp.asarray(f), snapshot.context, s)
         mean, slope, tilt, unit = (np.asarray(v)[seen] for v in (*found, snapshot.context["unit"]))
         y = np.asarray(snapshot.y)[seen]
         if self.robust:
             unit = unit * np.sqrt(widened(y, mean, float(parameters["noise"]) * unit))
-        left_over = y - mean + slope @ level + tilt * float(s)
+        left_over = y - mean + slope @ f + tilt * float(s)
         return compressed(snapshot.t, left_over, slope, tilt, unit, self._design(snapshot))
 
     def _best(self, x, days: Days, z) -> tuple[np.ndarray, float, int]:
@@ -197,7 +197,7 @@ class Laplace:
         """How many draws each value of the parameters has: equally many, up to one."""
         return [len(range(i, self.draws, NODES)) for i in range(NODES)]
 
-    def _levels(self, key, snapshot: seqgp.Snapshot, days: Days, nodes: np.ndarray) -> np.ndarray:
+    def _draw_f(self, key, snapshot: seqgp.Snapshot, days: Days, nodes: np.ndarray) -> np.ndarray:
         found = []
         for i, (z, share) in enumerate(zip(nodes, self._shares())):
             mean, cov = self._posterior(days, z, snapshot)

@@ -43,18 +43,18 @@ def from_tree(tree: dict[str, Any]) -> PricingPlan:
 
 
 def model_prices(
-    level: Float[Array, " n"], context: dict[str, Any], stickiness: Float[Array, ""]
+    f: Float[Array, " n"], context: dict[str, Any], stickiness: Float[Array, ""]
 ) -> Float[Array, " quotes"]:
-    """Prices of the quotes of a snapshot's context, from the level `f + mu` at the knots."""
+    """Prices of the quotes of a snapshot's context, from the latent function `f` at the knots."""
     plan, knots = from_tree(context["plan"]), jnp.asarray(context["knots"])
     in_strike = knot_weights(knots, jnp.asarray(plan.grid.y) + stickiness * context["move"])
-    log_sigma = jnp.log(jax.nn.softplus(level)).reshape(plan.in_time.shape[1], len(knots))
+    log_sigma = jnp.log(jax.nn.softplus(f)).reshape(plan.in_time.shape[1], len(knots))
     return quote_prices(plan, jnp.exp(plan.in_time @ log_sigma @ in_strike.T))
 
 
-def _gaussian(level, context, noise, stickiness):
-    return dist.Normal(model_prices(level, context, stickiness), noise * context["unit"])
+def _gaussian(f, context, noise, stickiness):
+    return dist.Normal(model_prices(f, context, stickiness), noise * context["unit"])
 
 
-def _student(level, context, noise, stickiness):
-    return dist.StudentT(DEGREES, model_prices(level, context, stickiness), noise * context["unit"])
+def _student(f, context, noise, stickiness):
+    return dist.StudentT(DEGREES, model_prices(f, context, stickiness), noise * context["unit"])

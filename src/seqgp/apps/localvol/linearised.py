@@ -1,7 +1,7 @@
-"""Days of quotes as Gaussian data of the surface: prices linearised in the level at the knots and in the stickiness.
+"""Days of quotes as Gaussian data of the surface: prices linearised in `f` at the knots and in the stickiness.
 
-With `price(level, s) ≈ A level + b s + c` and Gaussian noise, the evidence of the parameters and the posterior of the
-level on any date are those of Gaussian-process regression on the data of the last few days.
+With `price(f, s) ≈ A f + b s + c` and Gaussian noise, the evidence of the parameters and the posterior of `f` on any
+date are those of Gaussian-process regression on the data of the last few days.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Days(NamedTuple):
     """The last `W` days, the present one last, each compressed to the combinations of prices that see the surface.
 
     Prices are divided by the unit of their noise and rotated by the left singular vectors of their slopes. The first
-    `R` combinations are data of the surface, `y ≈ slope level + tilt s` up to noise; the others are noise alone, and
+    `R` combinations are data of the surface, `y ≈ slope f + tilt s` up to noise; the others are noise alone, and
     their sum of squares is `rest · (1, −2 s, s²)`. Days without data have zeros.
 
     Attributes:
         t: times.
         y: combinations of prices, what slope and tilt leave over taken off.
-        slope: derivatives in the level at the knots.
+        slope: derivatives in `f` at the knots.
         tilt: derivatives in the stickiness.
         rest: of the sum of squares of the other combinations.
         num_rest: how many these are, less the rows of zeros that pad the first: what the noise is a factor of.
@@ -58,7 +58,7 @@ def compressed(
     design: np.ndarray,
     rank: int = RANK,
 ) -> Days:
-    """One day from prices `y ≈ slope level + tilt s` with noise in proportion to `unit`."""
+    """One day from prices `y ≈ slope f + tilt s` with noise in proportion to `unit`."""
     y, slope, tilt = y / unit, slope / unit[:, None], tilt / unit
     left = np.linalg.svd(slope, full_matrices=False)[0][:, :rank]
     fitted, tilted = left.T @ y, left.T @ tilt
@@ -88,14 +88,14 @@ class Regression(NamedTuple):
 
 
 @jax.jit
-def linearise(level: Array, context: Any, stickiness: Array) -> tuple[Array, Array, Array]:
-    """Prices, and their derivatives in the level and in the stickiness."""
+def linearise(f: Array, context: Any, stickiness: Array) -> tuple[Array, Array, Array]:
+    """Prices, and their derivatives in `f` and in the stickiness."""
 
-    def price(level, s):
-        mean = model_prices(level, context, s)
+    def price(f, s):
+        mean = model_prices(f, context, s)
         return mean, mean
 
-    (slope, tilt), mean = jax.jacfwd(price, argnums=(0, 1), has_aux=True)(level, stickiness)
+    (slope, tilt), mean = jax.jacfwd(price, argnums=(0, 1), has_aux=True)(f, stickiness)
     return mean, slope, tilt
 
 
@@ -120,16 +120,16 @@ def regress(model: seqgp.Model, x: Array, days: Days, z: Array) -> Regression:
 def log_posterior(model: seqgp.Model, x: Array, days: Days, z: Array) -> Float[Array, ""]:
     """Log evidence of the linearised days and log prior of the parameters, up to a constant."""
     found = regress(model, x, days, z)
-    centre, covariance = model.prior_of_z()
-    prior = -0.5 * jnp.sum((z - centre) ** 2 / jnp.diagonal(covariance))
+    mean, cov = model.prior_of_z()
+    prior = -0.5 * jnp.sum((z - mean) ** 2 / jnp.diagonal(cov))
     value = prior + found.log_rest - 0.5 * found.residual @ found.solved - jnp.sum(jnp.log(jnp.diagonal(found.chol)))
     return jnp.where(jnp.isfinite(value), value, -1e10)
 
 
-def level_at(
+def posterior_at(
     model: seqgp.Model, x: Array, days: Days, z: Array, t: Array, design: Array
 ) -> tuple[Float[Array, " N"], Float[Array, "N N"]]:
-    """Mean and covariance of the level at the knots on a date, given the days."""
+    """Mean and covariance of `f` at the knots on a date, given the days."""
     found = regress(model, x, days, z)
     count, size, knots = days.slope.shape
     flat = days.slope.reshape(count * size, -1)
@@ -170,9 +170,9 @@ def value_and_gradient(model: seqgp.Model, x: Array, days: Days, z: Array) -> tu
 
 
 @eqx.filter_jit
-def posterior_level(model: seqgp.Model, x: Any, days: Days, z: Array, t: Any, design: Any) -> tuple[Array, Array]:
-    """As `level_at`, compiled."""
-    return level_at(model, x, days, z, t, design)
+def compiled_posterior(model: seqgp.Model, x: Any, days: Days, z: Array, t: Any, design: Any) -> tuple[Array, Array]:
+    """As `posterior_at`, compiled."""
+    return posterior_at(model, x, days, z, t, design)
 
 
 def blank(window: int, knots: int, t: float, columns: int = 1, rank: int = RANK) -> Days:

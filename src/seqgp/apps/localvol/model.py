@@ -247,14 +247,14 @@ class LocalVolatility:
         unit = (table["discount"] * table["forward"]).to_numpy(float)
         return np.maximum(np.nan_to_num(table["vega"].to_numpy(float)), self.least_vega * unit)
 
-    def values(self, level: Float[ArrayLike, "... n"]) -> Float[Array, "... a b"]:
-        """Local volatility at the knots from the level `f + mu`."""
-        sigma = jax.nn.softplus(jnp.asarray(level))
+    def values(self, f: Float[ArrayLike, "... n"]) -> Float[Array, "... a b"]:
+        """Local volatility at the knots from the latent function `f`."""
+        sigma = jax.nn.softplus(jnp.asarray(f))
         return sigma.reshape(*sigma.shape[:-1], len(self.maturities), len(self.log_moneyness))
 
-    def surface(self, level: Float[ArrayLike, " n"], shift: float = 0.0) -> Surface:
-        """One surface from one level at the knots, which have moved down by the shift in log-moneyness."""
-        return Surface(self.maturities, self.log_moneyness - shift, self.values(level))
+    def surface(self, f: Float[ArrayLike, " n"], shift: float = 0.0) -> Surface:
+        """One surface from `f` at the knots, which have moved down by the shift in log-moneyness."""
+        return Surface(self.maturities, self.log_moneyness - shift, self.values(f))
 
     def shifts(self, state: seqgp.State, move: float) -> Float[np.ndarray, " draws"]:
         """How far each draw's stickiness moves the knots down in log-moneyness, after a move of the log spot."""

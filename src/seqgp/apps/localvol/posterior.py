@@ -1,4 +1,4 @@
-"""What draws of the level say: surfaces, prices and smiles, with their uncertainty."""
+"""What draws of the latent function say: surfaces, prices and smiles, with their uncertainty."""
 
 from __future__ import annotations
 
@@ -135,8 +135,8 @@ class SurfaceGrid(eqx.Module):
 
     def prior_dominated(self, share: float = PRIOR_SHARE) -> Bool[np.ndarray, "m n"]:
         """Where quotes say nothing: beyond all of them, or where the posterior is hardly narrower than the prior."""
-        level = np.asarray(seqgp.means.inverse_softplus(jnp.asarray(self.draws)))
-        wide = level.std(axis=0) > share * self.prior_sd
+        f = np.asarray(seqgp.means.inverse_softplus(jnp.asarray(self.draws)))
+        wide = f.std(axis=0) > share * self.prior_sd
         return wide if self.quoted is None else wide | self.quoted.beyond(self.maturities, self.log_moneyness)
 
     def to_frame(self, probability: float = 0.95) -> Table:

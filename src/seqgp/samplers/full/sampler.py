@@ -16,7 +16,7 @@ from seqgp.mcmc.sample import info_of, merge, sample_first
 from seqgp.mcmc.updates import Updates
 from seqgp.model import Model
 from seqgp.runtime.progress import Progress
-from seqgp.samplers.full.stacked import FullState, check_snapshots, levels, stacked_problem
+from seqgp.samplers.full.stacked import FullState, check_snapshots, f_at_data, stacked_problem
 from seqgp.samplers.sequential.carry import PaperCarry
 from seqgp.samplers.sequential.choices import choose_updates, recipe_of
 from seqgp.samplers.validation import check_together, model_digest
@@ -64,10 +64,10 @@ class FullSampler:
         recipe = recipe_of(self.model, PaperCarry(), self._updates, problem)
         sampled = sample_first(key, recipe, problem, self._budget, snapshots[-1].t, progress)
         z = merge(np.asarray(sampled.draws.z))
-        latent = levels(self.model, snapshots, sites, merge(np.asarray(sampled.draws.sites)), z)
+        latent = f_at_data(self.model, snapshots, sites, merge(np.asarray(sampled.draws.sites)), z)
         parameters = self.model.natural(jnp.asarray(z))
         times = tuple(snapshot.t for snapshot in snapshots)
         state = FullState(times, latent, parameters, jnp.asarray(z), self.fingerprint)
         settings = {"latent": "dense", "updates": sampled.updates, "carry": "none"}
-        every = np.concatenate([np.asarray(level) for level in latent], axis=1)
+        every = np.concatenate([np.asarray(block) for block in latent], axis=1)
         return state, info_of(self.model, sampled, every, snapshots, len(snapshots), start, settings)

@@ -84,11 +84,11 @@ def stacked_problem(model: Model, snapshots: Sequence[Snapshot]) -> tuple[Proble
     return problem, sites
 
 
-def levels(
-    model: Model, snapshots: Sequence[Snapshot], sites: Sequence[Sites], f: np.ndarray, z: np.ndarray
+def f_at_data(
+    model: Model, snapshots: Sequence[Snapshot], sites: Sequence[Sites], f0: np.ndarray, z: np.ndarray
 ) -> tuple[Float[Array, "draws N"], ...]:
-    """``f_t + mean`` at the data of each time, from the latents at the stacked sites."""
-    blocks = jnp.asarray(f).reshape(len(f), len(snapshots), -1)
+    """``f`` at the data of each time, from its zero-mean part at the stacked sites."""
+    blocks = jnp.asarray(f0).reshape(len(f0), len(snapshots), -1)
     return tuple(
         jax.vmap(places.observe)(blocks[:, i])[:, : len(snapshot.x)] + means_at(model, snapshot, z)
         for i, (snapshot, places) in enumerate(zip(snapshots, sites))

@@ -109,7 +109,7 @@ def draws_at_data(
         particle: the particle of each draw.
 
     Returns:
-        coefficients and levels side by side, and the seconds that compilation took.
+        coefficients and ``f`` side by side, and the seconds that compilation took.
     """
     snapshot, q = history.snapshots[-1], len(history.ssm.in_state)
     n = len(snapshot.x)
@@ -163,7 +163,7 @@ def _draws_given(filter: Filter, query: Query, all_matrices, states, known, whit
 
 
 def _draws(filter: Filter, query: Query, real, all_matrices, states, white):
-    """Coefficients and level together, ``(particles, slots, q + n)``."""
+    """Coefficients and ``f`` together, ``(particles, slots, q + n)``."""
 
     def one(matrices, state, white):
         return filter.draw_f(matrices, state, query, real, white)

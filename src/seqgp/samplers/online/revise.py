@@ -232,13 +232,13 @@ def _latent_moments(live: Live, state: OnlineState, snapshot: Snapshot) -> _Mome
     query = predictive_of(
         live.history, live.filters, state.particle, np.asarray(state.z), snapshot.x, snapshot.t, snapshot.context
     ).query
-    tasks = [compiled(_levels, live.history.filter, query, *group)[0] for group in live.filters.groups]
+    tasks = [compiled(_f_moments, live.history.filter, query, *group)[0] for group in live.filters.groups]
     found, count = in_threads(tasks), particle_count(live.filters)
     mean, variance = (gathered(np.concatenate([np.asarray(one[i]) for one in found]), count) for i in (0, 1))
     return _mixture(state.particles.weights(), mean, variance)
 
 
-def _levels(filter: Filter, query: Query, all_matrices, states):
+def _f_moments(filter: Filter, query: Query, all_matrices, states):
     def one(matrices, state):
         gaussian = filter.predict_f(matrices, state, query)
         q = gaussian.mean.shape[0] - query.columns.shape[0]
@@ -251,6 +251,5 @@ def _mixture(weights: np.ndarray, mean: np.ndarray, variance: Any) -> _Moments:
     alive = weights > 0
     weights, mean = weights[alive], mean[alive]
     inside = variance[alive] if np.ndim(variance) else variance
-    centre = weights @ mean
-    spread = weights @ ((mean - centre) ** 2 + inside)
-    return _Moments(centre, np.sqrt(spread))
+    mixed = weights @ mean
+    return _Moments(mixed, np.sqrt(weights @ ((mean - mixed) ** 2 + inside)))

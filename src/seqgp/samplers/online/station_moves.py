@@ -185,13 +185,13 @@ def _population_moves(
     widths = 2.0 * 0.1 ** step.rng.random((POPULATION_MOVES, len(z), 1))  # from wide to narrow
     sds = np.where(moving, np.sqrt(np.sum(spread**2, axis=1)), 0.0)
     steps = widths * sds * step.rng.standard_normal((POPULATION_MOVES, *z.shape))
-    levels = np.log(step.rng.random((POPULATION_MOVES, len(z))))
-    run, seconds = compiled(_moved_population, step.ssm, step.ssm.particle_prior(), found, z, steps, levels)
+    log_uniform = np.log(step.rng.random((POPULATION_MOVES, len(z))))
+    run, seconds = compiled(_moved_population, step.ssm, step.ssm.particle_prior(), found, z, steps, log_uniform)
     step.spend(Spent(0, seconds))
     return np.array(run())
 
 
-def _moved_population(ssm: StateSpaceModel, prior, found: Residuals, z, steps, levels):
+def _moved_population(ssm: StateSpaceModel, prior, found: Residuals, z, steps, log_uniform):
     mean, sd = prior
 
     def log_target(z, found):
@@ -203,12 +203,12 @@ def _moved_population(ssm: StateSpaceModel, prior, found: Residuals, z, steps, l
 
     def move(carry, numbers):
         z, height = carry
-        step, level = numbers
+        step, log_u = numbers
         new = heights(z + step, found)
-        take = level < new - height
+        take = log_u < new - height
         return (jnp.where(take[:, None], z + step, z), jnp.where(take, new, height)), None
 
-    return jax.lax.scan(move, (z, heights(z, found)), (steps, levels))[0][0]
+    return jax.lax.scan(move, (z, heights(z, found)), (steps, log_uniform))[0][0]
 
 
 def _whole(rows: np.ndarray) -> np.ndarray:

@@ -288,7 +288,7 @@ class OnlineStep:
         """What the surrogate leaves over, estimated on the rejuvenated particles, added to their weights.
 
         Returns:
-            draws of each particle's level at the data.
+            draws of each particle's ``f`` at the data.
         """
         found, seconds = ratios_of(self.history, self.filters, self.rng)
         self.history = self.history.corrected(found.correction(self.particles))

@@ -116,7 +116,7 @@ def surrogate_seen_by(
 
 
 class Ratios(NamedTuple):
-    """Draws of each particle's level at the data of the last snapshot, and the ratio of likelihood to surrogate."""
+    """Draws of each particle's ``f`` at the data of the last snapshot, and the ratio of likelihood to surrogate."""
 
     log_ratio: Float[np.ndarray, "S K"]
     drawn: Float[np.ndarray, "S K q+N"]  # coefficients of the mean, and ``f``

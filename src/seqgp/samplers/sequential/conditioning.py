@@ -1,4 +1,4 @@
-"""The level at new inputs given each posterior draw: its window beside the new sites, as one Gaussian."""
+"""The latent function at new inputs given each posterior draw: its window beside the new sites, as one Gaussian."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Conditioning(NamedTuple):
     context: PyTree  # of new data
 
     def draws(self, key: Key[Array, ""], model: Model) -> Float[Array, "draws n"]:
-        """One draw of the level at the new inputs for each posterior draw."""
-        levels = self._in_pieces(_draw_levels, model, jax.random.split(key, len(self.z)))
-        return jax.device_put(np.concatenate(levels))
+        """One draw of ``f`` at the new inputs for each posterior draw."""
+        draws = self._in_pieces(_draw_f, model, jax.random.split(key, len(self.z)))
+        return jax.device_put(np.concatenate(draws))
 
     def log_marginals(self, model: Model, y: np.ndarray) -> np.ndarray:
         """``log N(y; mean, K + noise²)`` for each posterior draw, the latent integrated out; NaN in ``y`` drops out."""
@@ -74,7 +74,7 @@ def _moments(model: Model, conditioning: Conditioning):
     return at
 
 
-def _draw_levels(model: Model, conditioning: Conditioning, keys):
+def _draw_f(model: Model, conditioning: Conditioning, keys):
     at = _moments(model, conditioning)
 
     def one(inputs):

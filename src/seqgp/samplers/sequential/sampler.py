@@ -96,7 +96,7 @@ class SequentialSampler:
         sampled = sample_first(key, recipe, problem, self._budget, snapshot.t, progress)
         windows = np.zeros((sampled.plan.chains * sampled.plan.draws, 0, len(sites.mask)))
         sampled, draws = _step_draws(self.model, PaperCarry(), sampled, sites.observe, problem, windows)
-        window = prepare.first_window(self.tau, snapshot.t, sites, draws.f[:, -1])
+        window = prepare.first_window(self.tau, snapshot.t, sites, draws.f0[:, -1])
         state = self._state(snapshot, 1, draws, window, representation)
         return state, self._info(state, sampled, snapshot, start, why)
 
@@ -125,7 +125,7 @@ class SequentialSampler:
         kept = merge(np.asarray(windows)[:, plan.warmup :])
         sampled, draws = _step_draws(self.model, self.carry, sampled, laid_out.sites.observe, problem, kept)
         times, x, mask = (np.asarray(part)[1:] for part in (problem.times, problem.x, problem.mask))
-        moved = Window(times, x, mask, draws.f[:, 1:])
+        moved = Window(times, x, mask, draws.f0[:, 1:])
         after = self._state(snapshot, state.step + 1, draws, moved, representation)
         return after, self._info(after, sampled, snapshot, start, why)
 
@@ -162,16 +162,16 @@ class SequentialSampler:
     def _state(
         self, snapshot: Snapshot, step: int, draws: StepDraws, window: Window, representation: Latent
     ) -> SequentialState:
-        level = draws.level[:, : len(snapshot.x)]
+        latent = draws.f[:, : len(snapshot.x)]
         parameters = {name: draws.parameters[name] for name in self.model.inferred}  # in the model's order
-        return SequentialState(snapshot.t, step, level, parameters, draws.z, window, representation, self.fingerprint)
+        return SequentialState(snapshot.t, step, latent, parameters, draws.z, window, representation, self.fingerprint)
 
 
 class StepDraws(NamedTuple):
     """The draws of a step as a user and the next step want them."""
 
-    f: Float[ArrayLike, "draws B S"]  # of window and present, zero-mean
-    level: Float[ArrayLike, "draws N"]  # at the data
+    f0: Float[ArrayLike, "draws B S"]  # of window and present, zero-mean
+    f: Float[ArrayLike, "draws N"]  # at the data
     parameters: Mapping[str, ArrayLike]  # in natural units
     z: Float[ArrayLike, "draws d"]
 
@@ -192,11 +192,11 @@ def _natural(
     model: Model, carry: Carry, observe: Observe, columns: dict, windows: Array, sites: Array, z: Array
 ) -> StepDraws:
     mean = model.means(z)
-    f = carry.slide(windows, sites, mean)
-    level = jax.vmap(observe)(f[:, -1]) + mean[:, None]
+    f0 = carry.slide(windows, sites, mean)
+    f = jax.vmap(observe)(f0[:, -1]) + mean[:, None]
     if columns:
-        level = level + jax.vmap(lambda one: covariate_effect(columns, model.parameters(one)))(z)
-    return StepDraws(f, level, model.natural(z), z)
+        f = f + jax.vmap(lambda one: covariate_effect(columns, model.parameters(one)))(z)
+    return StepDraws(f0, f, model.natural(z), z)
 
 
 def _shuffled(key: Key[Array, ""], state: SequentialState) -> SequentialState:

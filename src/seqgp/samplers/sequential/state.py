@@ -51,7 +51,7 @@ class SequentialState(NamedTuple):
         )
 
     def predictive(self, model: Model, x: Float[np.ndarray, "n D"], t: float, context: PyTree = None) -> Conditioning:
-        """The level at new inputs, now or later, given the window of each draw."""
+        """``f`` at new inputs, now or later, given the window of each draw."""
         return conditioning_of(self, model, x, t, context)
 
     def ready(self, model: Model) -> SequentialState:
