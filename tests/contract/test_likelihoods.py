@@ -15,7 +15,7 @@ from seqgp import likelihoods
 from seqgp.fields.sites import Observe
 from seqgp.likelihoods.base import fill_missing
 from seqgp.mcmc.exploration import is_differentiable
-from seqgp.mcmc.fisher import surrogate_of
+from seqgp.mcmc.fisher import quadratic_of
 from seqgp.mcmc.observed import observed_from
 from seqgp.samplers.full.stacked import stacked_problem
 from seqgp.samplers.sequential.carry import PaperCarry
@@ -135,7 +135,7 @@ def test_the_curvature_is_finite_and_positive(name):
     likelihood = CASES[name][0]
     observed = observed_from(model(likelihood), snapshot(name, (2,)), Observe(), 4)
     values = parameters(likelihood) | {"mean": jnp.zeros(())}
-    factor, slope = surrogate_of(likelihood, (observed,), jnp.asarray(F)[None], values)
+    factor, slope = quadratic_of(likelihood, (observed,), jnp.asarray(F)[None], values)
     assert np.isfinite(factor).all()
     assert np.isfinite(slope).all()
     assert (np.asarray(factor)[[0, 1, 3]] > 0).all()

@@ -18,8 +18,8 @@ def log_prob(f):
     return float(GAUSSIAN.log_prob(jnp.asarray(f), jnp.asarray(Y), jnp.asarray(MISSING), None, PARAMETERS))
 
 
-def test_the_surrogate_is_the_log_likelihood_up_to_a_constant():
-    precision, weighted = GAUSSIAN.exact_surrogate(jnp.asarray(Y), jnp.asarray(MISSING), None)
+def test_the_approximation_is_the_log_likelihood_up_to_a_constant():
+    precision, weighted = GAUSSIAN.exact_quadratic(jnp.asarray(Y), jnp.asarray(MISSING), None)
     scale = jnp.exp(GAUSSIAN.log_precision(PARAMETERS))
     a, b = RNG.normal(size=(2, 7))
 
@@ -48,7 +48,7 @@ SCATTERED = {
 
 @pytest.mark.parametrize("name", SCATTERED)
 def test_known_errors_and_a_trend_say_what_the_standard_deviation_is(name):
-    """By the formula; on planes, as sums and as a surrogate it is the same log density."""
+    """By the formula; on planes, as sums and as a quadratic approximation it is the same log density."""
     likelihood, sd = SCATTERED[name]
     context = likelihood.context_at(3.0, {"se": ERRORS})
     values = {key: jnp.asarray(slot) for key, slot in likelihood.priors.items()}
@@ -67,7 +67,7 @@ def test_known_errors_and_a_trend_say_what_the_standard_deviation_is(name):
     assert (sums is not None) == likelihood.quadratic == (name == "times")
     if sums is not None:
         np.testing.assert_allclose(sums.log_likelihood(u, 0.3, values), density(columns @ u + 0.3), rtol=1e-10)
-        precision, weighted = likelihood.exact_surrogate(*data)
+        precision, weighted = likelihood.exact_quadratic(*data)
         scale = np.exp(likelihood.log_precision(values))
         quadratic = scale * (-0.5 * precision @ (f**2 - (2 * f) ** 2) + weighted @ (f - 2 * f))
         np.testing.assert_allclose(quadratic, density(f) - density(2 * f), rtol=1e-10)
@@ -102,11 +102,11 @@ def test_bad_settings_are_named(changes, message):
         seqgp.likelihoods.Gaussian(**({"noise": 0.5, "errors": "se"} | changes))
 
 
-def test_other_data_have_neither_noise_nor_an_exact_surrogate():
+def test_other_data_have_neither_noise_nor_an_exact_approximation():
     poisson = seqgp.likelihoods.Poisson()
     assert not poisson.conjugate
     assert not poisson.quadratic
-    assert poisson.exact_surrogate(jnp.asarray(Y), jnp.asarray(MISSING), None) is None
+    assert poisson.exact_quadratic(jnp.asarray(Y), jnp.asarray(MISSING), None) is None
     assert poisson.sums(np.eye(7), Y, MISSING, None) is None
     with pytest.raises(seqgp.ModelError, match="Poisson: the data are not Gaussian"):
         poisson.noise(None, {})

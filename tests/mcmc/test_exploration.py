@@ -9,7 +9,7 @@ import pytest
 import seqgp
 import small
 from seqgp.mcmc.exploration import StepExploration
-from seqgp.mcmc.search import surrogate_at
+from seqgp.mcmc.search import approximation_at
 from seqgp.samplers.sequential.carry import PaperCarry
 
 Y = np.array([1.0, 3.0, 0.0])
@@ -47,8 +47,8 @@ def test_curvature_is_that_of_counts(counts):
     assert about.compile_seconds == before  # compiled once
 
 
-def test_search_and_surrogate(counts):
-    """The search ends where no step along an axis is better; the surrogate is that of the target."""
+def test_search_and_approximation(counts):
+    """The search ends where no step along an axis is better; the approximation is that of the target."""
     target, about = counts
     found, z = about.search(Z), jnp.asarray(Z)
     conditional = target.conditional(z)
@@ -62,8 +62,8 @@ def test_search_and_surrogate(counts):
     assert bool(found.converged)
     for step in 0.3 * np.concatenate([np.eye(3), -np.eye(3)]):
         assert log_density(found.nu + step) < best
-    direct = surrogate_at(target, jnp.asarray(SITES), z)
-    for mine, its in zip(about.surrogate(SITES, Z), direct):
+    direct = approximation_at(target, jnp.asarray(SITES), z)
+    for mine, its in zip(about.approximation(SITES, Z), direct):
         assert isinstance(mine, np.ndarray)
         np.testing.assert_allclose(mine, its, atol=1e-12)
 

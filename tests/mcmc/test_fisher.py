@@ -1,4 +1,4 @@
-"""Quadratic surrogates against the Hessians of log likelihoods, and closed forms."""
+"""Quadratic approximations against the Hessians of log likelihoods, and closed forms."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ import pytest
 
 import seqgp
 from seqgp.fields.sites import Observe
-from seqgp.mcmc.fisher import log_precision, surrogate_of
+from seqgp.mcmc.fisher import log_precision, quadratic_of
 from seqgp.mcmc.observed import Observed
 
 MEAN, NOISE = 0.3, 0.5
@@ -56,7 +56,7 @@ CASES = {  # likelihoods whose Gauss–Newton matrix is the Hessian: exponential
 def found(likelihood, *observed, sites=SITES):
     """``F F'`` and ``b``."""
     blocks = jnp.tile(jnp.asarray(sites), (len(observed), 1))
-    factor, slope = jax.jit(lambda at: surrogate_of(likelihood, observed, at, PARAMETERS))(blocks)
+    factor, slope = jax.jit(lambda at: quadratic_of(likelihood, observed, at, PARAMETERS))(blocks)
     return np.diag(factor**2) if factor.ndim == 1 else np.asarray(factor @ factor.T), np.asarray(slope)
 
 

@@ -1,4 +1,4 @@
-"""Informed updates: exact whatever the surrogate, and the collapsed sampler where it is."""
+"""Informed updates: exact whatever the approximation, and the collapsed sampler where it is."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ import seqgp
 import small
 from geweke import BOUND, largest_score, standard_form
 from seqgp.mcmc.gaussian import log_normal_density
-from seqgp.mcmc.informed import Informed, InformedTuning, Surrogate, chart_of
+from seqgp.mcmc.informed import Informed, InformedTuning, QuadraticApproximation, chart_of
 from seqgp.mcmc.moves import move_latent
 from seqgp.mcmc.student import Student
 from seqgp.mcmc.target import place_at, position_at
@@ -32,15 +32,15 @@ LIKELIHOODS = {
 
 
 def tuning(stretch=1.0, matrix=False):
-    """A fixed surrogate, its curvature stretched, and an ellipse that is not the prior of ``z``."""
+    """A fixed approximation, its curvature stretched, and an ellipse that is not the prior of ``z``."""
     factor = np.sqrt(stretch) * np.array([1.2, 0.7, 0.0])
     if matrix:
         factor = np.sqrt(stretch) * np.array([[1.0, 0.3], [-0.4, 0.8], [0.5, 0.5]])
     curved = factor**2 * POINT if factor.ndim == 1 else factor @ (factor.T @ POINT)
     growth = np.array([0.0, 0.0, 0.0, 0.0, -0.4])
-    surrogate = Surrogate(*(jnp.asarray(part) for part in (factor, curved, small.MEAN, growth)))
+    approximation = QuadraticApproximation(*(jnp.asarray(part) for part in (factor, curved, small.MEAN, growth)))
     root = np.linalg.cholesky(1.5 * small.COVARIANCE + 0.1 * np.eye(5))
-    return InformedTuning(surrogate, Student(jnp.asarray(small.MEAN + 0.2), jnp.asarray(root)))
+    return InformedTuning(approximation, Student(jnp.asarray(small.MEAN + 0.2), jnp.asarray(root)))
 
 
 def sweep(chosen, updates=Informed()):  # noqa: B008
@@ -109,7 +109,7 @@ def no_correction(self, nu, coordinates):
     return jnp.zeros(())
 
 
-def test_a_surrogate_that_is_not_corrected_is_caught(monkeypatch):
+def test_an_approximation_that_is_not_corrected_is_caught(monkeypatch):
     monkeypatch.setattr(Tilted, "log_weight", no_correction)
     assert largest_score(standard_form(jax.random.key(3), sweep(tuning()))) > BOUND
 
@@ -127,16 +127,16 @@ def test_an_ellipse_corrected_as_if_it_were_gaussian_is_caught(monkeypatch):
 Y = np.array([0.3, -0.4, 1.5])
 
 
-def exact_surrogate():
+def exact_quadratic():
     zero = jnp.zeros(5)
-    return Surrogate(jnp.ones(3), jnp.asarray(Y), zero, zero)
+    return QuadraticApproximation(jnp.ones(3), jnp.asarray(Y), zero, zero)
 
 
 def test_gaussian_likelihood_makes_the_latent_an_independent_draw():
     """The slice is accepted at the first proposal, always."""
     target = small.target(Y)
     z = jnp.asarray(small.MEAN)
-    chart = chart_of(target, place_at(target, z), z, exact_surrogate())
+    chart = chart_of(target, place_at(target, z), z, exact_quadratic())
     position = position_at(target, z, chart.centre(), chart)
     keys = jax.random.split(jax.random.key(0), 200)
     _, info = jax.jit(lambda: jax.lax.scan(lambda p, key: move_latent(key, target, p), position, keys))()
@@ -151,7 +151,7 @@ def test_gaussian_likelihood_makes_the_density_of_z_the_marginal_likelihood():
     for _ in range(5):
         z = jnp.asarray(small.MEAN + rng.normal(size=5))
         place = place_at(target, z)
-        chart = chart_of(target, place, z, exact_surrogate())
+        chart = chart_of(target, place, z, exact_quadratic())
         coordinates = jnp.asarray(rng.normal(size=3))
         position = position_at(target, z, chart.centre() + chart.centred_nu(coordinates), chart)
         found.append(float(position.log_likelihood + chart.log_weight(position.nu, coordinates)))

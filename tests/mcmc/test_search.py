@@ -1,4 +1,4 @@
-"""The point where a surrogate is found, and the surrogate there."""
+"""The point where a quadratic approximation is found, and the approximation there."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,7 @@ import numpy as np
 
 import seqgp
 import small
-from seqgp.mcmc.search import search, surrogate_at
+from seqgp.mcmc.search import approximation_at, search
 
 Y = np.array([1.0, 3.0, 0.0])
 POISSON = small.model(likelihood=seqgp.likelihoods.Poisson())
@@ -31,12 +31,12 @@ def test_the_search_ends_where_the_gradient_is_zero():
     np.testing.assert_allclose(found.sites, offset + root.apply(found.nu))
 
 
-def test_the_surrogate_of_counts_is_their_fisher_information():
+def test_the_quadratic_of_counts_is_their_fisher_information():
     """For Poisson counts with mean ``exp(u)``, ``H = exp(u)`` and ``b = H u + y − exp(u)``."""
     target = poisson_target()
     sites = jnp.asarray([0.3, -0.2, 0.5])
     f = sites + target.constant_mean(Z)
-    found = surrogate_at(target, sites, Z)
+    found = approximation_at(target, sites, Z)
     np.testing.assert_allclose(found.factor**2, jnp.exp(f), rtol=1e-9)
     np.testing.assert_allclose(found.slope, jnp.exp(f) * f + Y - jnp.exp(f), rtol=1e-9)
     np.testing.assert_allclose(found.growth, 0.0)

@@ -25,7 +25,7 @@ def quadratic(factor):
 
 
 def closed_form(factor, offset=OFFSET):
-    """``m`` and ``B⁻¹`` of prior times surrogate."""
+    """``m`` and ``B⁻¹`` of prior times approximation."""
     half = np.diag(factor) if factor.ndim == 1 else factor
     curvature = half @ half.T
     covariance = np.linalg.inv(np.eye(4) + ROOT.T @ curvature @ ROOT)
@@ -33,7 +33,7 @@ def closed_form(factor, offset=OFFSET):
 
 
 @pytest.mark.parametrize("name", FACTORS)
-def test_prior_times_surrogate_is_standard(name):
+def test_prior_times_approximation_is_standard(name):
     factor = FACTORS[name]
     tilted, (mean, covariance, curvature) = chart(factor), closed_form(factor)
     np.testing.assert_allclose(tilted.centre(), mean, atol=1e-12)
@@ -41,7 +41,7 @@ def test_prior_times_surrogate_is_standard(name):
     np.testing.assert_allclose(root @ root.T, covariance, atol=1e-12)
     coordinates = tilted.coordinates(jnp.asarray(NU))
     np.testing.assert_allclose(tilted.centre() + tilted.centred_nu(coordinates), NU, atol=1e-12)
-    # The density of nu under prior times surrogate, from its parts.
+    # The density of nu under prior times approximation, from its parts.
     sites = OFFSET + ROOT @ NU
     log_joint = norm.logpdf(NU).sum() - 0.5 * sites @ curvature @ sites + SLOPE @ sites
     at_mean = OFFSET + ROOT @ mean

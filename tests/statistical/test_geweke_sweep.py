@@ -8,7 +8,7 @@ import pytest
 import seqgp
 import small
 from geweke import BOUND, largest_score
-from seqgp.mcmc.informed import InformedTuning, Surrogate
+from seqgp.mcmc.informed import InformedTuning, QuadraticApproximation
 from seqgp.mcmc.plain import PlainTuning
 from seqgp.mcmc.problem import target_of
 from seqgp.mcmc.student import Student
@@ -31,8 +31,10 @@ def tuning_of(updates, d):
     precision = jnp.array([2.0, 1.0, 3.0, 0.0])
     if isinstance(updates, seqgp.Plain):
         return PlainTuning(precision)
-    surrogate = Surrogate(jnp.sqrt(precision), jnp.array([0.5, -0.3, 0.4, 0.0]), jnp.full(d, 0.1), jnp.zeros(d))
-    return InformedTuning(surrogate, Student(jnp.full(d, 0.2), 1.4 * jnp.eye(d)))
+    approximation = QuadraticApproximation(
+        jnp.sqrt(precision), jnp.array([0.5, -0.3, 0.4, 0.0]), jnp.full(d, 0.1), jnp.zeros(d)
+    )
+    return InformedTuning(approximation, Student(jnp.full(d, 0.2), 1.4 * jnp.eye(d)))
 
 
 def replicate(of, updates, key, transitions):

@@ -18,7 +18,7 @@ class UpdateInfo(NamedTuple):
     capped: int
     not_positive_definite: int
     jitter_raised: int
-    spread: float = 0.0  # variance of the log density over independent updates: 0 for a perfect surrogate
+    spread: float = 0.0  # variance of the log density over independent updates: 0 for a perfect approximation
 
     @property
     def evaluations_per_update(self) -> float:

@@ -130,7 +130,7 @@ class Likelihood(eqx.Module):
         """The log of what multiplies the curvature of the log likelihood as the parameters move, where it is known."""
         return jnp.zeros(())
 
-    def exact_surrogate(self, y: ArrayLike, missing: ArrayLike, context: Context) -> tuple[Array, Array] | None:
+    def exact_quadratic(self, y: ArrayLike, missing: ArrayLike, context: Context) -> tuple[Array, Array] | None:
         """``(h, b)`` of a log likelihood that is ``exp(log_precision) Σ (−½ h_i u_i² + b_i u_i)`` in ``u = f``."""
         return None
 
@@ -169,8 +169,8 @@ class Sums(Protocol):
         """The same at ``middle + columns @ (c u + s v)``, for any ``u`` and ``v``."""
         ...
 
-    def surrogate(self) -> tuple[Float[Array, "S S"], Float[Array, " S"]]:
-        """``(H, b)`` of the log likelihood in ``f`` at the sites, as in :meth:`Likelihood.exact_surrogate`."""
+    def quadratic(self) -> tuple[Float[Array, "S S"], Float[Array, " S"]]:
+        """``(H, b)`` of the log likelihood in ``f`` at the sites, as in :meth:`Likelihood.exact_quadratic`."""
         ...
 
 

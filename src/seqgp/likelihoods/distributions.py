@@ -46,7 +46,7 @@ class ProbitLabels(dist.BernoulliProbs):
 
 
 class OrderedCategories(dist.OrderedLogistic):
-    """NumPyro's, with the mean and variance of the category's number: what a surrogate is found from.
+    """NumPyro's, with the mean and variance of the category's number: what a quadratic approximation is found from.
 
     The log probability of a category is that of being below its upper and above its lower cut, so that it keeps its
     digits where the probability is zero to rounding.

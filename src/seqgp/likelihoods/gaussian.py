@@ -1,7 +1,7 @@
 """Gaussian data: what a likelihood gains where the data are normal around ``f``.
 
 The log likelihood is then a quadratic of ``f``: data seen through interpolation shrink to sums, planes cost a few
-inner products, the surrogate of the informed updates is exact, and the latent can be integrated out.
+inner products, the approximation of the informed updates is exact, and the latent can be integrated out.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class GaussianSums(NamedTuple):
         squares = Squares(self._squares(middle, mean, curved), slope @ columns, columns.T @ (self.gram @ columns))
         return squares.log_densities(self.count, parameters["noise"], self.log_root)
 
-    def surrogate(self):
+    def quadratic(self):
         """``H = W'PW`` and ``b = W'Py``, those of unit noise."""
         return jnp.asarray(self.gram), jnp.asarray(self.weighted)
 
@@ -286,7 +286,7 @@ class Gaussian(Likelihood):
         """``−2 log noise``, where that is all there is to it."""
         return -2.0 * jnp.log(parameters["noise"]) if self.quadratic else jnp.zeros(())
 
-    def exact_surrogate(self, y, missing, context):
+    def exact_quadratic(self, y, missing, context):
         """``(h, b)`` of ``Σ −½ h_i u_i² + b_i u_i`` at unit noise."""
         if not self.quadratic:
             return None

@@ -13,8 +13,8 @@ from seqgp.linalg.types import Array
 from seqgp.mcmc.carried import WindowPrior
 from seqgp.mcmc.curvature import diagonal_curvature, differentiable
 from seqgp.mcmc.problem import Problem, target_of
-from seqgp.mcmc.search import search, surrogate_at
-from seqgp.mcmc.updates import SearchResult, Surrogate
+from seqgp.mcmc.search import approximation_at, search
+from seqgp.mcmc.updates import QuadraticApproximation, SearchResult
 from seqgp.model import Model
 from seqgp.runtime.engine import cached_by_shape, compiled
 
@@ -66,9 +66,9 @@ class StepExploration:
         """The most probable latent at fixed ``z``, given the mean window."""
         return jax.tree.map(np.asarray, self._answer(_search, z, self._window))
 
-    def surrogate(self, sites: Float[np.ndarray, " n"], z: Float[np.ndarray, " d"]) -> Surrogate:
-        """The surrogate at a point."""
-        return jax.tree.map(np.asarray, self._answer(_surrogate, z, sites))
+    def approximation(self, sites: Float[np.ndarray, " n"], z: Float[np.ndarray, " d"]) -> QuadraticApproximation:
+        """The approximation at a point."""
+        return jax.tree.map(np.asarray, self._answer(_approximation, z, sites))
 
     def _answer(self, function: Callable[..., PyTree], *args: np.ndarray) -> PyTree:
         run, seconds = compiled(function, *self._parts, *args)
@@ -81,8 +81,8 @@ def _search(model: Model, carry: WindowPrior, problem: Problem, z, window) -> Se
     return search(target, z, jnp.zeros(target.size))
 
 
-def _surrogate(model: Model, carry: WindowPrior, problem: Problem, z, sites) -> Surrogate:
-    return surrogate_at(target_of(model, carry, problem), sites, z)
+def _approximation(model: Model, carry: WindowPrior, problem: Problem, z, sites) -> QuadraticApproximation:
+    return approximation_at(target_of(model, carry, problem), sites, z)
 
 
 def _curvature(model: Model, carry: WindowPrior, problem: Problem, sites: Array, z: Array) -> Array:

@@ -1,4 +1,4 @@
-"""A quadratic surrogate of the log likelihood at a point: its gradient, and a root of its Fisher information.
+"""A quadratic approximation of the log likelihood at a point: its gradient, and a root of its Fisher information.
 
 For data around a computed mean, ``H = J' V⁻¹ J`` with the Jacobian ``J`` of the mean and the variance ``V``
 (Gauss–Newton; exact Fisher information for Gaussian, Poisson and Bernoulli data). It is positive semidefinite whatever
@@ -20,7 +20,7 @@ from seqgp.mcmc.observed import Observed
 Factor = Float[Array, " S"] | Float[Array, "S r"]
 
 
-def surrogate_of(
+def quadratic_of(
     likelihood: Likelihood, observed: tuple[Observed, ...], sites: Float[Array, "P S"], parameters: Parameters
 ) -> tuple[Factor, Float[Array, " PS"]]:
     """``(F, b)`` of ``−½ u'FF'u + b'u`` in ``f`` at the sites of all present blocks, found at ``sites``.
@@ -40,9 +40,9 @@ def surrogate_of(
 
 def _block(likelihood: Likelihood, observed: Observed, sites: Float[Array, " S"], parameters: Parameters):
     if observed.sums is not None:
-        curvature, slope = observed.sums.surrogate()
+        curvature, slope = observed.sums.quadratic()
         return _psd_root(curvature), slope
-    exact = likelihood.exact_surrogate(observed.y, observed.missing, observed.context)
+    exact = likelihood.exact_quadratic(observed.y, observed.missing, observed.context)
     if exact is not None:
         precision, weighted = exact
         return _to_sites(observed, jnp.sqrt(precision), sites.shape[0]), _to_sites(observed, weighted, sites.shape[0])
@@ -101,7 +101,7 @@ def _psd_root(matrix: Float[Array, "S S"]) -> Float[Array, "S S"]:
 def log_precision(
     likelihood: Likelihood, observed: tuple[Observed, ...], sites: Float[Array, "P S"], parameters: Parameters
 ) -> Float[Array, ""]:
-    """The log of the mean precision of the data at a point: how it grows with ``z`` is what the surrogate follows."""
+    """The log of the mean precision of the data at a point: the approximation follows how it grows with ``z``."""
     total = jnp.zeros(())
     for i, seen in enumerate(observed):
         distribution = likelihood.distribution(seen.f(sites[i], parameters), seen.context, parameters)

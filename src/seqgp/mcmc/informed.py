@@ -1,9 +1,9 @@
 """Informed updates: ellipses drawn from an approximate posterior, corrected exactly.
 
-Before the sweeps a quadratic surrogate of the log likelihood is found and frozen. The latent moves in the coordinates
+Before the sweeps a quadratic approximation of the log likelihood is found and frozen. The latent moves in coordinates
 that it tilts, at fixed parameters; all parameters move together at fixed coordinates, while the latent follows its
-conditional posterior. For a Gaussian likelihood the surrogate is exact: the first is an independent draw, the second
-slice sampling of the marginal likelihood.
+conditional posterior. For a Gaussian likelihood the approximation is exact: the first is an independent draw, the
+second slice sampling of the marginal likelihood.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from seqgp.mcmc.plain import Plain
 from seqgp.mcmc.student import Student
 from seqgp.mcmc.target import Place, Position, Target, place_at, position_at, shift_to
 from seqgp.mcmc.tilted import Quadratic, Tilted, retilt, tilt
-from seqgp.mcmc.updates import Exploration, Schedule, Surrogate, Tuned, WarmUp
+from seqgp.mcmc.updates import Exploration, QuadraticApproximation, Schedule, Tuned, WarmUp
 
-STAGES = (0.2, 0.5, 1.0)  # of the warm-up, after each of which surrogate and ellipse are found anew
+STAGES = (0.2, 0.5, 1.0)  # of the warm-up, after each of which approximation and ellipse are found anew
 
 
 class InformedTuning(NamedTuple):
-    """What is found before the sweeps, and then frozen: the surrogate, and the ellipse of ``z``."""
+    """What is found before the sweeps, and then frozen: the approximation, and the ellipse of ``z``."""
 
-    surrogate: Surrogate
+    approximation: QuadraticApproximation
     ellipse: Student
 
 
@@ -70,7 +70,7 @@ class Informed(eqx.Module):
 
     @property
     def needs_gradient(self) -> bool:
-        """The surrogate is made of derivatives."""
+        """The approximation is made of derivatives."""
         return True
 
     def schedule(self, first: bool) -> Schedule:
@@ -80,7 +80,7 @@ class Informed(eqx.Module):
         return Schedule(warmup=200, thin=1, least=self.adapt, stages=stages, remedy=remedy)
 
     def tune(self, target: Exploration) -> Tuned:
-        """The surrogate at the most probable latent given the prior mean of ``z``; the ellipse is the prior's.
+        """The approximation at the most probable latent given the prior mean of ``z``; the ellipse is the prior's.
 
         Where the search for that point fails, plain updates are used.
         """
@@ -90,23 +90,23 @@ class Informed(eqx.Module):
             remark = f"the point for informed updates was not found ({spent}): plain updates were used"
             return Plain().tune(target)._replace(remarks=(remark,))
         root = np.linalg.cholesky(target.covariance) if len(target.mean) else np.zeros((0, 0))
-        return Tuned(self, InformedTuning(reached.surrogate, Student(target.mean, root)))
+        return Tuned(self, InformedTuning(reached.approximation, Student(target.mean, root)))
 
     def retune(self, target: Exploration, tuning: InformedTuning, warm: WarmUp) -> InformedTuning:
         """At the mean of the second half of a stage, with its moments.
 
-        While chains have not met, the mean of their latents is no likely point, and a surrogate there would hold them
-        where they are: the point is searched for anew, at the mean of their parameters. After the last stage the mean
-        of the latents is a better point than the mode.
+        While chains have not met, the mean of their latents is no likely point, and an approximation there would hold
+        them where they are: the search starts anew, at the mean of their parameters. After the last stage the mean of
+        the latents is a better point than the mode.
         """
         half = warm.z.shape[1] // 2
         z, sites = warm.z[:, half:].mean((0, 1)), warm.sites[:, half:].mean((0, 1))
         if warm.last or target.quadratic:
-            surrogate = target.surrogate(sites, z)
+            approximation = target.approximation(sites, z)
         else:
             reached = target.search(z)
-            surrogate = reached.surrogate if bool(reached.converged) else tuning.surrogate
-        return InformedTuning(surrogate, self._ellipse(target, np.concatenate(warm.z[:, half:])))
+            approximation = reached.approximation if bool(reached.converged) else tuning.approximation
+        return InformedTuning(approximation, self._ellipse(target, np.concatenate(warm.z[:, half:])))
 
     def _ellipse(self, target: Exploration, z: Float[np.ndarray, "n d"]) -> Student:
         """Moments of the warm-up, inflated; where draws are too few, those of the prior."""
@@ -121,7 +121,7 @@ class Informed(eqx.Module):
 
     def chart_at(self, target: Target, z: Float[Array, " d"], tuning: InformedTuning) -> Tilted:
         """The coordinates that a chain of these updates lives in."""
-        return chart_of(target, place_at(target, z), z, tuning.surrogate)
+        return chart_of(target, place_at(target, z), z, tuning.approximation)
 
     def transfer(self, key: Key[Array, ""], target: Target, position: Position, tuning: InformedTuning) -> Position:
         """The position on the target of the next draw: the coordinates stay, the window is new."""
@@ -129,7 +129,7 @@ class Informed(eqx.Module):
         assert isinstance(chart, Tilted)
         coordinates = chart.coordinates(position.nu)
         place = shift_to(target, position.place, position.z)
-        quadratic = quadratic_at(target, position.z, tuning.surrogate)
+        quadratic = quadratic_at(target, position.z, tuning.approximation)
         chart = retilt(chart._replace(place=place), target.root(place.conditional), quadratic)
         return position_at(target, position.z, chart.centre() + chart.centred_nu(coordinates), chart)
 
@@ -163,16 +163,16 @@ class Informed(eqx.Module):
         return once(key, position, self.sweeps)
 
 
-def quadratic_at(target: Target, z: Float[Array, " d"], surrogate: Surrogate) -> Quadratic:
-    """The surrogate in the zero-mean sites, at the noise and the mean of ``z``."""
+def quadratic_at(target: Target, z: Float[Array, " d"], approximation: QuadraticApproximation) -> Quadratic:
+    """The approximation in the zero-mean sites, at the noise and the mean of ``z``."""
     known = target.log_precision(z)
-    scale = jnp.exp(known + jnp.clip(jnp.dot(surrogate.growth, z - surrogate.centre), -6.0, 6.0))
-    unit = Quadratic(jnp.asarray(surrogate.factor), jnp.asarray(surrogate.slope))
+    scale = jnp.exp(known + jnp.clip(jnp.dot(approximation.growth, z - approximation.centre), -6.0, 6.0))
+    unit = Quadratic(jnp.asarray(approximation.factor), jnp.asarray(approximation.slope))
     beyond = target.covariates() @ target.covariate_weights(z)
     mean = target.constant_mean(z) + beyond[-unit.slope.shape[0] :]
     return Quadratic(jnp.sqrt(scale) * unit.factor, scale * (unit.slope - unit.curve(mean)))
 
 
-def chart_of(target: Target, place: Place, z: Float[Array, " d"], surrogate: Surrogate) -> Tilted:
+def chart_of(target: Target, place: Place, z: Float[Array, " d"], approximation: QuadraticApproximation) -> Tilted:
     """The tilted coordinates at a place."""
-    return tilt(place, target.root(place.conditional), quadratic_at(target, z, surrogate))
+    return tilt(place, target.root(place.conditional), quadratic_at(target, z, approximation))

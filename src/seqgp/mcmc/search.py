@@ -1,4 +1,4 @@
-"""The point where a surrogate is found: damped Fisher scoring of the latent at fixed parameters."""
+"""The point where a quadratic approximation is found: damped Fisher scoring of the latent at fixed parameters."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from seqgp.linalg.types import Array
-from seqgp.mcmc.fisher import log_precision, surrogate_of
+from seqgp.mcmc.fisher import log_precision, quadratic_of
 from seqgp.mcmc.informed import quadratic_at
 from seqgp.mcmc.problem import StepTarget
 from seqgp.mcmc.target import place_at
 from seqgp.mcmc.tilted import tilt
-from seqgp.mcmc.updates import SearchResult, Surrogate
+from seqgp.mcmc.updates import QuadraticApproximation, SearchResult
 
 MAX_ITERATIONS = 40
 MAX_HALVINGS = 12
-MIN_GAIN = 1e-3  # gain in log density below which the search ends: the surrogate need not be sharper
+MIN_GAIN = 1e-3  # gain in log density below which the search ends: the approximation need not be sharper
 
 
-def surrogate_at(target: StepTarget, sites: Float[Array, " n"], z: Float[Array, " d"]) -> Surrogate:
-    """The surrogate at a point, with how it follows the likelihood's parameters."""
+def approximation_at(target: StepTarget, sites: Float[Array, " n"], z: Float[Array, " d"]) -> QuadraticApproximation:
+    """The approximation at a point, with how it follows the likelihood's parameters."""
     model, problem = target.model, target.problem
     blocks = target.present_blocks(sites)
-    factor, slope = surrogate_of(model.likelihood, problem.observed, blocks, model.parameters(z))
+    factor, slope = quadratic_of(model.likelihood, problem.observed, blocks, model.parameters(z))
     growth = jnp.zeros_like(z)
     index = model.layout().likelihood
     if len(index) and not model.likelihood.quadratic:  # which the target follows by itself
@@ -35,11 +35,11 @@ def surrogate_at(target: StepTarget, sites: Float[Array, " n"], z: Float[Array, 
             growth = jnp.zeros_like(z)
         keep = jnp.zeros_like(z).at[index].set(1.0)
         growth = jnp.where(jnp.isfinite(growth), growth * keep, 0.0)
-    return Surrogate(factor, slope, z, growth)
+    return QuadraticApproximation(factor, slope, z, growth)
 
 
 def search(target: StepTarget, z: Float[Array, " d"], nu: Float[Array, " n"]) -> SearchResult:
-    """From ``nu``, climb ``log_likelihood + log N(nu)`` at fixed ``z``, by the surrogate's steps, halved as needed."""
+    """Maximise ``log_likelihood + log N(nu)`` from ``nu`` at fixed ``z``: damped Newton steps of the approximation."""
     place = place_at(target, z)
     root = target.root(place.conditional)
 
@@ -49,8 +49,8 @@ def search(target: StepTarget, z: Float[Array, " d"], nu: Float[Array, " n"]) ->
 
     def damped_newton(state):
         nu, value, iteration, _ = state
-        surrogate = surrogate_at(target, place.offset + root.apply(nu), z)
-        aim = tilt(place, root, quadratic_at(target, z, surrogate)).centre()
+        approximation = approximation_at(target, place.offset + root.apply(nu), z)
+        aim = tilt(place, root, quadratic_at(target, z, approximation)).centre()
 
         def halve(inner):
             step, _, count = inner
@@ -74,7 +74,7 @@ def search(target: StepTarget, z: Float[Array, " d"], nu: Float[Array, " n"]) ->
     return SearchResult(
         nu=nu,
         sites=sites,
-        surrogate=surrogate_at(target, sites, z),
+        approximation=approximation_at(target, sites, z),
         log_density=value,
         iterations=iterations,
         converged=jnp.isfinite(value) & (gain <= 1.0) & jnp.isfinite(sites).all(),

@@ -1,11 +1,10 @@
-"""Coordinates tilted by a quadratic surrogate of the log likelihood.
+"""Coordinates tilted by a quadratic approximation of the log likelihood.
 
-With the prior ``sites = o + L nu`` and a surrogate ``−½ s'Hs + b's`` of the log likelihood in the sites of the present,
-``H = F F'``, let ``G = L'F``, ``B = I + G G'`` and ``m = B⁻¹ L'(b − H o)``. Prior times surrogate is ``N(nu; m, B⁻¹)``,
-and ``nu = m + R c`` with a root ``R R' = B⁻¹``. In the coordinates ``(z, c)`` a target
-``N(z) N(nu) exp(log_likelihood)``
-becomes ``N(z) N(c) exp(log_likelihood + log_weight)`` with ``log_weight = log N(nu) − log N(c) + log det R``: exact,
-whatever the surrogate.
+With the prior ``sites = o + L nu`` and the approximation ``−½ s'Hs + b's`` of the log likelihood in the sites now,
+``H = F F'``, let ``G = L'F``, ``B = I + G G'`` and ``m = B⁻¹ L'(b − H o)``. Prior times approximation is
+``N(nu; m, B⁻¹)``, and ``nu = m + R c`` with a root ``R R' = B⁻¹``. In the coordinates ``(z, c)`` a target
+``N(z) N(nu) exp(log_likelihood)`` becomes ``N(z) N(c) exp(log_likelihood + log_weight)`` with
+``log_weight = log N(nu) − log N(c) + log det R``: exact, whatever the approximation.
 
 Everything follows from one Cholesky factor ``C C' = I + G'G``, of the size of the data where they are fewer than the
 sites: ``R = I − G C⁻ᵀ (I + C)⁻¹ G'`` and ``R⁻¹ = I + G (I + C')⁻¹ G'``, both by triangular solves.
@@ -39,7 +38,7 @@ class Quadratic(NamedTuple):
 
 
 class Tilted(NamedTuple):
-    """The latent in coordinates that are standard normal under prior times surrogate."""
+    """The latent in coordinates that are standard normal under prior times approximation."""
 
     place: Place
     middle: Float[Array, " n"]  # m
@@ -75,7 +74,7 @@ class Tilted(NamedTuple):
 
 
 def tilt(place: Place, root: Root, quadratic: Quadratic) -> Tilted:
-    """The chart of a surrogate at one place: one product, one Cholesky factor."""
+    """The chart of a quadratic approximation at one place: one product, one Cholesky factor."""
     diagonal = quadratic.factor.ndim == 1
     half = root.pull_diagonal(quadratic.factor) if diagonal else root.pull(quadratic.factor)
     gram = root.gram_diagonal(quadratic.factor) if diagonal else half.T @ half
@@ -84,7 +83,7 @@ def tilt(place: Place, root: Root, quadratic: Quadratic) -> Tilted:
 
 
 def retilt(chart: Tilted, root: Root, quadratic: Quadratic) -> Tilted:
-    """The chart where only the offset of its place, or the slope of the surrogate, is new."""
+    """The chart where only the offset of its place, or the slope of the approximation, is new."""
     present = quadratic.slope.shape[0]
     excess = quadratic.slope - quadratic.curve(chart.place.offset[-present:])
     if quadratic.factor.ndim == 1:

@@ -1,7 +1,7 @@
 """What a set of updates is: coordinates, a sweep, and what is found out about the target before chains start.
 
 An update set never sees times, grids or carries: a sweep sees a :class:`~seqgp.mcmc.target.Target`, and what is
-frozen before the sweeps (a surrogate, an ellipse) is found by way of an :class:`Exploration` of it.
+frozen before the sweeps (a quadratic approximation, an ellipse) is found by way of an :class:`Exploration` of it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from seqgp.mcmc.moves import SweepInfo
 from seqgp.mcmc.target import Chart, Position, Target
 
 
-class Surrogate(NamedTuple):
+class QuadraticApproximation(NamedTuple):
     """``exp(log_scale(z)) · (−½ u'Hu + b'u)`` in ``u = f`` at the sites of the present, ``H = F F'``."""
 
     factor: Float[ArrayLike, " S"] | Float[ArrayLike, "S r"]  # F
@@ -30,7 +30,7 @@ class SearchResult(NamedTuple):
 
     nu: Float[ArrayLike, " n"]
     sites: Float[ArrayLike, " n"]
-    surrogate: Surrogate  # of the log likelihood there
+    approximation: QuadraticApproximation  # of the log likelihood there
     log_density: Float[ArrayLike, ""]
     iterations: Int[ArrayLike, ""]
     converged: Bool[ArrayLike, ""]
@@ -61,7 +61,7 @@ class Exploration(Protocol):
 
     @property
     def quadratic(self) -> bool:
-        """Whether the log likelihood is quadratic in the latent: a surrogate is then exact, wherever it was found."""
+        """Whether the log likelihood is quadratic in the latent: the approximation is then exact."""
         ...
 
     def differentiable(self) -> bool:
@@ -77,11 +77,11 @@ class Exploration(Protocol):
         ...
 
     def search(self, z: Float[np.ndarray, " d"]) -> SearchResult:
-        """The most probable latent at fixed ``z``, and the surrogate there."""
+        """The most probable latent at fixed ``z``, and the approximation there."""
         ...
 
-    def surrogate(self, sites: Float[np.ndarray, " n"], z: Float[np.ndarray, " d"]) -> Surrogate:
-        """The surrogate at a point."""
+    def approximation(self, sites: Float[np.ndarray, " n"], z: Float[np.ndarray, " d"]) -> QuadraticApproximation:
+        """The approximation at a point."""
         ...
 
 

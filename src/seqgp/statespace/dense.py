@@ -69,7 +69,7 @@ class DenseFilter(eqx.Module):
         return sites <= int(np.sum(self.mask))
 
     def sized(self, observation: Observation) -> Observation:
-        """Padded to the number of sites; data that a surrogate stands for are as many as they are."""
+        """Padded to the number of sites; linearised data keep their number."""
         return observation if observation.line is not None else padded(observation, max(len(observation.y), self.sites))
 
     def padded_size(self, n: int) -> int:

@@ -36,7 +36,7 @@ class ModalFilter(DenseFilter):
         return True
 
     def sized(self, observation: Observation) -> Observation:
-        """Padded to one of a few sizes; data that a surrogate stands for are as many as they are."""
+        """Padded to one of a few sizes; linearised data keep their number."""
         return observation if observation.line is not None else padded(observation, round_size(len(observation.y)))
 
     def matrices_at(self, parameters: Parameters) -> DenseMatrices:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Key
 
 import seqgp
 
-ADAPT = 80  # draws of each chain in which a day's updates find their surrogate
+ADAPT = 80  # draws of each chain in which a day's updates find their approximation
 SWEEPS = 4  # per draw: quotes are precise and prices nonlinear, so that one would leave draws too dependent
 
 
