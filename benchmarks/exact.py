@@ -13,7 +13,7 @@ from experiments.long_likelihoods import APART, STREAMS, drawn, log_evidence, mo
 import seqgp
 from benchmarks.lines import Line, in_own_process, main
 from seqgp.samplers.online.exact import evaluate, shared_history
-from seqgp.samplers.online.history import laid_out
+from seqgp.samplers.online.history import build_timeline
 from seqgp.statespace.model import StateSpaceModel
 
 COUNTS = "Poisson, one in four"
@@ -81,7 +81,7 @@ def particle_filter(sizes: Sizes) -> Line:
     """How many particles a bootstrap filter needs for the noise that ours has with its paths, over those paths."""
     n, steps = sizes.filter
     snapshots, of = snapshots_of(COUNTS, n, steps), model(STREAMS[COUNTS])
-    history = laid_out(StateSpaceModel(of), "auto", snapshots, (None,) * steps)
+    history = build_timeline(StateSpaceModel(of), "auto", snapshots, (None,) * steps)
     z = np.zeros(len(of.names))
     shared, _ = shared_history(history, z)
     found = evaluate(history, shared, np.tile(z, (sizes.repeats, 1)), sizes.paths, np.random.default_rng(0))

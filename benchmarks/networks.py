@@ -14,7 +14,7 @@ from experiments.long_streams import simulate_stream
 import seqgp
 from benchmarks.lines import Line, in_own_process, main, seconds_of
 from seqgp.samplers.online.filters import advanced, run_filters
-from seqgp.samplers.online.history import laid_out
+from seqgp.samplers.online.history import build_timeline
 from seqgp.samplers.online.network import FIRST_PLAN
 
 
@@ -69,7 +69,7 @@ def _filter_step(data: list[seqgp.Snapshot], rank: int, sizes: NetworkSizes) -> 
     mean, sd = ssm.particle_prior()
     z = mean + 0.1 * sd * np.random.default_rng(0).standard_normal((16, len(mean)))
     plan, none = FIRST_PLAN._replace(rank=rank), [None] * len(data)
-    before, after = (laid_out(ssm, "auto", data[:n], none[:n], plan=plan) for n in (2, 3))
+    before, after = (build_timeline(ssm, "auto", data[:n], none[:n], plan=plan) for n in (2, 3))
     filters = run_filters(before, z, 2)[0]
     return seconds_of(lambda: advanced(after, filters)[1], sizes.turns)
 

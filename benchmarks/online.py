@@ -18,7 +18,7 @@ import seqgp
 from benchmarks.lines import Line, in_own_process, main, on_one_core, seconds_of, smallest_ess
 from seqgp.reference.conditional import conditional
 from seqgp.samplers.online.filters import advanced, run_filters
-from seqgp.samplers.online.history import laid_out
+from seqgp.samplers.online.history import build_timeline
 from seqgp.statespace.model import StateSpaceModel
 
 KERNEL = "Matern32"
@@ -143,10 +143,10 @@ def floor(sizes: Sizes) -> Line:
     n = sizes.gaps[0]
     stream = simulate_stream(KERNEL, "missing", 0, n, 3)
     ssm, particles = StateSpaceModel(stream.model), 8
-    history = laid_out(ssm, "auto", stream.snapshots, [None] * 3)
+    history = build_timeline(ssm, "auto", stream.snapshots, [None] * 3)
     mean, sd = ssm.particle_prior()
     z = mean + sd * np.random.default_rng(0).standard_normal((particles, len(mean)))
-    before = laid_out(ssm, "auto", stream.snapshots[:2], [None] * 2)
+    before = build_timeline(ssm, "auto", stream.snapshots[:2], [None] * 2)
     filters = run_filters(before, z, 2)[0]
     ours = seconds_of(lambda: advanced(history, filters)[1], sizes.turns) / particles
     state = ssm.order * n + len(ssm.in_state)
@@ -174,7 +174,7 @@ def two_cores(sizes: Sizes) -> Line:
 def _filters(sizes: Sizes) -> float:
     stream = simulate_stream(KERNEL, "missing", 0, sizes.gaps[0] // 2, 3)
     ssm = StateSpaceModel(stream.model)
-    history = laid_out(ssm, "auto", stream.snapshots, [None] * 3)
+    history = build_timeline(ssm, "auto", stream.snapshots, [None] * 3)
     mean, sd = ssm.particle_prior()
     z = mean + sd * np.random.default_rng(0).standard_normal((sizes.particles, len(mean)))
     return seconds_of(lambda: run_filters(history, z, 3)[1], 3 * sizes.turns)

@@ -21,7 +21,7 @@ import seqgp
 from experiments import networks
 from experiments.comparison import markdown
 from seqgp.samplers.online.filters import filter_of, run_filters
-from seqgp.samplers.online.history import Timeline, laid_out
+from seqgp.samplers.online.history import Timeline, build_timeline
 from seqgp.samplers.online.network import FIRST_PLAN
 from seqgp.samplers.online.predictive import predictive_of
 from seqgp.samplers.online.rank import with_accurate_rank
@@ -120,7 +120,7 @@ def model_of(case: Case) -> seqgp.Model:
 def chosen_history(ssm: StateSpaceModel, data: Data, z: np.ndarray) -> Timeline:
     """The data as the sampler lays them out, with a rank that it holds to be accurate."""
     snapshots = snapshots_of(data)
-    history = laid_out(ssm, "auto", snapshots, [None] * len(snapshots), plan=FIRST_PLAN)
+    history = build_timeline(ssm, "auto", snapshots, [None] * len(snapshots), plan=FIRST_PLAN)
     if not isinstance(history.filter, NetworkFilter):
         return history
     filters, increments, _ = run_filters(history, z, len(snapshots))

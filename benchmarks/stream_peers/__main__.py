@@ -21,7 +21,7 @@ import seqgp
 from benchmarks.driver import machine
 from benchmarks.stream_peers.problem import NAMES, PRIOR, Stream, simulate, some_values, summary
 from seqgp.samplers.online.filters import run_filters
-from seqgp.samplers.online.history import laid_out
+from seqgp.samplers.online.history import build_timeline
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -47,7 +47,7 @@ def ours(stream: Stream) -> dict[str, Any]:
     first = time.perf_counter() - start
     run = seqgp.run(sampler, snapshots, key=jax.random.key(0))
     draws = np.stack([np.asarray(run.state.parameters[name]) for name in NAMES], axis=1)
-    timeline = laid_out(sampler.ssm, "auto", snapshots, [None] * len(snapshots))
+    timeline = build_timeline(sampler.ssm, "auto", snapshots, [None] * len(snapshots))
     columns = [NAMES.index(name) for name in sampler.ssm.names]
     mean, sd = PRIOR[columns].T
     z = (some_values(VALUES)[:, columns] - mean) / sd  # a LogNormal's z is standard normal

@@ -190,7 +190,7 @@ def test_a_file_costs_the_same_however_long_the_run_is(online, inbox, watching, 
 
     monkeypatch.setattr(files, "zipfile", _Counted(files.zipfile, counted))
     monkeypatch.setattr(state.OnlineState, "revived", counting("revived", state.OnlineState.revived))
-    monkeypatch.setattr(state, "laid_out", counting("laid out anew", state.laid_out))
+    monkeypatch.setattr(state, "build_timeline", counting("laid out anew", state.build_timeline))
     costs = []
     for day in range(3, 12):
         counted.clear()

@@ -32,11 +32,11 @@ def test_few_sizes_are_compiled_however_the_number_of_points_varies():
     found, _, _ = window(1, 12)
     sizes = set()
     for n in rng.integers(5, 200, 300):
-        laid_out = Dense().step_sites(rng.random((n, 1)), found, 0, pointwise=True)
-        sizes.add(laid_out.sites.x.shape[0])
-        assert laid_out.data == laid_out.sites.x.shape[0] == laid_out.window.x.shape[1]
-        f = np.zeros((6, 1, len(laid_out.sites.mask)))
-        found = laid_out.window._replace(x=laid_out.sites.x[None], mask=laid_out.sites.mask[None], f=f)
+        stepped = Dense().step_sites(rng.random((n, 1)), found, 0, pointwise=True)
+        sizes.add(stepped.sites.x.shape[0])
+        assert stepped.data == stepped.sites.x.shape[0] == stepped.window.x.shape[1]
+        f = np.zeros((6, 1, len(stepped.sites.mask)))
+        found = stepped.window._replace(x=stepped.sites.x[None], mask=stepped.sites.mask[None], f=f)
     assert sizes <= {8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256}
 
 

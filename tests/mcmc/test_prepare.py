@@ -34,9 +34,9 @@ def test_the_initial_problem_has_no_window_and_the_prior_of_z():
 
 
 def test_a_step_lays_the_window_before_the_present():
-    laid_out = Dense().step_sites(NEXT.x, window(2), 4, True)
+    stepped = Dense().step_sites(NEXT.x, window(2), 4, True)
     carried = Carried(*KNOWN.prior_of_z(), window_moments=None)
-    problem = step_problem(KNOWN, Dense(), carried, laid_out, NEXT)
+    problem = step_problem(KNOWN, Dense(), carried, stepped, NEXT)
     assert (problem.tau, problem.present) == (2, problem.sites)
     np.testing.assert_array_equal(problem.times[-2:], [NOW.t, NEXT.t])
     for block, x in zip(problem.x[-2:], (NOW.x, NEXT.x)):

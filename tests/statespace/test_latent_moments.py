@@ -8,7 +8,7 @@ import pytest
 import seqgp
 from seqgp.samplers.online import network
 from seqgp.samplers.online.filters import filter_of, run_filters
-from seqgp.samplers.online.history import laid_out, operator_of
+from seqgp.samplers.online.history import build_timeline, operator_of
 from seqgp.statespace.latent_moments import latent_moments, moments_and_columns
 from seqgp.statespace.observation import Query
 
@@ -34,7 +34,7 @@ def test_moments_and_columns_are_those_of_the_covariance(x, missing, name, monke
     rng, sampler = np.random.default_rng(0), seqgp.OnlineSampler(MODEL)
     y = np.where(rng.random((3, 12)) < missing, np.nan, rng.normal(size=(3, 12)))
     data = [seqgp.Snapshot(float(t), x, row) for t, row in enumerate(y)]
-    history = laid_out(sampler.ssm, "auto", data, [None] * 3)
+    history = build_timeline(sampler.ssm, "auto", data, [None] * 3)
     filters, _, _ = run_filters(history, sampler.ssm.particle_prior()[0][None], 3)
     filter = history.filter
     assert filter.name == name

@@ -83,7 +83,7 @@ def data_with_gaps(sites, times, missing, joins_at=None, seed=0):
     return x, [(x[row], y[t, row]) for t, row in enumerate(rows)]
 
 
-def laid_out(ssm, filter, sites, data, first=0):
+def build_timeline(ssm, filter, sites, data, first=0):
     found = []
     for t, (x, y) in enumerate(data):
         one = observation(ssm, sites, x, y, 0.7 * t, 0.7 * (t > 0))
@@ -111,8 +111,8 @@ def test_exact_at_full_rank_with_gaps_padding_and_coefficients(terms):
     data[4] = (sites, np.full(11, np.nan))
     dense = DenseFilter(ssm, sites, np.ones(11, bool))
     network = network_filter(ssm, sites, ssm.order * 13, size=13)
-    found, densities = run(network, z, laid_out(ssm, network, sites, data))
-    truth, expected = run(dense, z, laid_out(ssm, dense, sites, data))
+    found, densities = run(network, z, build_timeline(ssm, network, sites, data))
+    truth, expected = run(dense, z, build_timeline(ssm, dense, sites, data))
     np.testing.assert_allclose(densities, expected, atol=1e-8)
     assert float(densities[0, 4]) == 0.0
     elsewhere = np.random.default_rng(4).random((3, 2))
@@ -151,7 +151,7 @@ def network_of_sixty():
     z = jnp.asarray(0.5 * np.random.default_rng(1).normal(size=(8, len(ssm.in_particles))))
     sites, data = data_with_gaps(61, 16, 0.1, joins_at=8)
     dense = DenseFilter(ssm, sites, np.ones(61, bool))
-    truth, expected = run(dense, z, laid_out(ssm, dense, sites, data))
+    truth, expected = run(dense, z, build_timeline(ssm, dense, sites, data))
     return ssm, z, sites, data, (dense, truth, np.asarray(expected))
 
 
@@ -170,9 +170,9 @@ def compressed(network_of_sixty, rank, leading=None):
     ssm, z, sites, data, truth = network_of_sixty
     few = network_filter(ssm, sites[:60], rank, leading=leading)
     whole = network_filter(ssm, sites, rank, 64, [0.0] + [0.7] * 7, leading)
-    groups, before = run(few, z, laid_out(ssm, few, sites, data[:8]))
+    groups, before = run(few, z, build_timeline(ssm, few, sites, data[:8]))
     groups = jax.jit(lambda groups: jax.lax.map(lambda one: take_over(few, whole, *one), groups))(groups)
-    groups, after = run(whole, z, laid_out(ssm, whole, sites, data, first=8), groups)
+    groups, after = run(whole, z, build_timeline(ssm, whole, sites, data, first=8), groups)
     densities = np.concatenate([before, after], axis=1)
     return accuracy(ssm, groups, densities, whole, sites, truth), groups
 
@@ -200,10 +200,10 @@ def test_complete_data_then_gaps_take_over_exactly():
     data = [(x, np.where(np.isnan(y), 0.7, y)) for x, y in data[:3]] + data[3:]
     rotated, dense = RotatedFilter(ssm, sites, None), DenseFilter(ssm, sites, np.ones(9, bool))
     network = network_filter(ssm, sites, 18)
-    groups, before = run(rotated, z, laid_out(ssm, rotated, sites, data[:3]))
+    groups, before = run(rotated, z, build_timeline(ssm, rotated, sites, data[:3]))
     groups = jax.lax.map(lambda one: take_over(rotated, network, *one), groups)
-    _, after = run(network, z, laid_out(ssm, network, sites, data, first=3), groups)
-    _, expected = run(dense, z, laid_out(ssm, dense, sites, data))
+    _, after = run(network, z, build_timeline(ssm, network, sites, data, first=3), groups)
+    _, expected = run(dense, z, build_timeline(ssm, dense, sites, data))
     np.testing.assert_allclose(np.concatenate([before, after], axis=1), expected, atol=1e-8)
 
 

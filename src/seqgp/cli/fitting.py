@@ -157,13 +157,13 @@ class Continued(NamedTuple):
         self.lines.begin(quiet)
         manifest = self.store.manifest
         section = manifest.section("run") | {"title": title_of(self.store)}
-        told = {**(manifest.configuration or {}), "run": section}
+        configuration = {**(manifest.configuration or {}), "run": section}
         called = [self.lines, *([self.metrics] if self.metrics else [])]
 
         def whole(seen: Seen) -> list[Labelled]:
             return [one if one.t > seen.last else put_in(seen, one) for one in snapshots]
 
-        after = self.session.extend(whole, configuration=told, callbacks=called, again=False)
+        after = self.session.extend(whole, configuration=configuration, callbacks=called, again=False)
         if self.metrics:  # nothing new is a success too
             self.metrics(after.state, after.infos[-1])
         return Run(*after, self.session.sampler.model, self.store)

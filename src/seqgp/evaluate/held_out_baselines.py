@@ -34,12 +34,12 @@ class HeldOutBaselines:
     """
 
     def __init__(self, kernel: Any, snapshots: Sequence[Snapshot]):
-        self._places = _Places(kernel)
+        self._locations = _Locations(kernel)
         self._snapshots = snapshots
         self._index = {t: i for i, t in enumerate(snapshot.t for snapshot in snapshots)}
         points = list(dict.fromkeys(tuple(row) for snapshot in snapshots for row in snapshot.x.tolist()))
         self._station = {point: m for m, point in enumerate(points)}
-        self._at = self._places(np.array(points))
+        self._at = self._locations(np.array(points))
         self._y = np.full((len(snapshots), len(points)), np.nan)
         for i, snapshot in enumerate(snapshots):
             self._y[i, [self._station[tuple(row)] for row in snapshot.x.tolist()]] = snapshot.y
@@ -89,7 +89,7 @@ class HeldOutBaselines:
         seen = np.flatnonzero(~np.isnan(self._last[origin]))
         if not len(seen):
             return np.full(len(x), np.nan)
-        apart = np.linalg.norm(self._places(x)[:, None] - self._at[None, seen], axis=-1)
+        apart = np.linalg.norm(self._locations(x)[:, None] - self._at[None, seen], axis=-1)
         return self._last[origin, seen[apart.argmin(axis=1)]]
 
     def _neighbours(self) -> np.ndarray:
@@ -110,7 +110,7 @@ class HeldOutBaselines:
         variance = self._variance(origin, names) if day.enough else None
         if variance is None:
             return _nothing(len(snapshot.x))
-        return Baseline(*krige(day, variance, self._places(snapshot.x), _drift(snapshot, names)))
+        return Baseline(*krige(day, variance, self._locations(snapshot.x), _drift(snapshot, names)))
 
     def _variance(self, origin: int, names: set[str]) -> Variance | None:
         """Fitted to the first 1, 2, 4, … snapshots, the most of them that ``origin`` allows for."""
@@ -125,10 +125,10 @@ class HeldOutBaselines:
         seen = ~np.isnan(snapshot.y)
         drift = _drift(snapshot, names if there else set())
         seen &= np.isfinite(drift).all(axis=1)
-        return Day(self._places(snapshot.x)[seen], snapshot.y[seen], drift[seen])
+        return Day(self._locations(snapshot.x)[seen], snapshot.y[seen], drift[seen])
 
 
-class _Places:
+class _Locations:
     """Inputs as points among which distances mean something."""
 
     def __init__(self, kernel: Any):

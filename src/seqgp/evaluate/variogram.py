@@ -73,7 +73,7 @@ def matern_slope(name: str, u: float, lengthscale: float) -> float:
 def empirical_variogram(
     t: Float[np.ndarray, " T"], x: Float[np.ndarray, "M D"], y: Float[np.ndarray, "T M"], lags: int, bins: int
 ) -> Variogram:
-    """Lags are numbers of snapshots, told as their mean time; distances up to half the largest, in equal numbers."""
+    """Lags are numbers of snapshots, given as their mean time; distances up to half the largest, in equal numbers."""
     lags = min(lags, len(t) - 1)
     distance = np.linalg.norm(x[:, None] - x[None, :], axis=-1)
     apart = distance[distance > 0]

@@ -20,7 +20,7 @@ from seqgp.io.run import run
 from seqgp.runtime.engine import at_most
 from seqgp.samplers.keys import named
 
-Told = Callable[[int], None]  # called with the number of steps that were added so far
+OnStep = Callable[[int], None]  # called with the number of steps that were added so far
 
 
 class Orders(NamedTuple):
@@ -34,9 +34,9 @@ class Orders(NamedTuple):
     timeout: float | None = None  # seconds that a stream may go without a new step
 
 
-def work(stream: Stream, orders: Orders, told: Told) -> Outcome:
+def work(stream: Stream, orders: Orders, on_step: OnStep) -> Outcome:
     """Run a stream to its end, after the steps that are there; what goes wrong is in the outcome."""
-    start, count = time.perf_counter(), _Count(told)
+    start, count = time.perf_counter(), _Count(on_step)
     outcome = _timed(stream, orders, count)._replace(
         added=count.added,
         seconds=time.perf_counter() - start,
@@ -115,12 +115,12 @@ def stopped(root: Path, name: str, why: str) -> Outcome:
 class _Count:
     """Counts steps as they come, and passes the number on."""
 
-    def __init__(self, told: Told):
-        self._told = told
+    def __init__(self, on_step: OnStep):
+        self._on_step = on_step
         self.added, self.sampling, self.compiling = 0, 0.0, 0.0
 
     def __call__(self, state: Any, info: Info) -> None:
         self.added += 1
         self.sampling += info.seconds
         self.compiling += info.compile_seconds
-        self._told(self.added)
+        self._on_step(self.added)

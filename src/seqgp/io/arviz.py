@@ -60,24 +60,24 @@ def to_datatree(source: Any, model: Model | None = None) -> xr.DataTree:
     model = model or getattr(source, "model", None)
     records = _records(source, store)
     names = _location_names(records)
-    places = _places(records, names)
+    locations = _locations(records, names)
     section = {} if store is None else store.manifest.section("data")
     naming, transform = naming_of(section, records[-1].snapshot.x.shape[1]), transform_of(section)
     times = _times([record.state.t for record in records], naming)
     groups = {
-        "posterior": _posterior(records, places, transform),
+        "posterior": _posterior(records, locations, transform),
         "sample_stats": _sample_stats([record.info for record in records]),
-        "observed_data": _observed(records, places, naming, transform),
-        "constant_data": _constant(records, places, naming),
+        "observed_data": _observed(records, locations, naming, transform),
+        "constant_data": _constant(records, locations, naming),
     }
     if model is not None:
         check_state(model, records[-1].state, "to_datatree")
-        groups["posterior_predictive"] = _predictive(records, places, model, transform)
+        groups["posterior_predictive"] = _predictive(records, locations, model, transform)
     attributes = {"inference_library": "seqgp", "settings": json.dumps(records[-1].info.settings)}
     for name, group in groups.items():
         group = group.assign_coords(times)
         if "location" in group.dims:
-            group = group.assign_coords(location=names if names is not None else np.arange(places.size))
+            group = group.assign_coords(location=names if names is not None else np.arange(locations.size))
         groups[name] = group.assign_attrs(attributes)
     return xr.DataTree.from_dict(groups)
 
@@ -101,7 +101,7 @@ def _records(source: Any, store: Store | None) -> list[Record]:
     return records
 
 
-class _Places(NamedTuple):
+class _Locations(NamedTuple):
     """Where the rows of each step stand along the axis of locations."""
 
     rows: list[np.ndarray]
@@ -118,12 +118,12 @@ class _Places(NamedTuple):
         return np.moveaxis(whole, 0, axis)
 
 
-def _places(records: list[Record], names: list[str] | None) -> _Places:
+def _locations(records: list[Record], names: list[str] | None) -> _Locations:
     if names is None:
         rows = [np.arange(len(record.snapshot.x)) for record in records]
-        return _Places(rows, max(map(len, rows)))
+        return _Locations(rows, max(map(len, rows)))
     number = {name: i for i, name in enumerate(names)}
-    return _Places([np.array([number[name] for name in record.labels or ()]) for record in records], len(names))
+    return _Locations([np.array([number[name] for name in record.labels or ()]) for record in records], len(names))
 
 
 def _stack(arrays: list[np.ndarray], axis: int) -> np.ndarray:
@@ -152,7 +152,7 @@ def _back(values: Any, transform: Transform | None) -> np.ndarray:
     return np.asarray(values) if transform is None else transform.inverse(values)
 
 
-def _posterior(records: list[Record], places: _Places, transform: Transform | None) -> xr.Dataset:
+def _posterior(records: list[Record], locations: _Locations, transform: Transform | None) -> xr.Dataset:
     chains = _chains(records[-1])
     same = [record for record in records if _chains(record) == chains]
     if len(same) != len(records):
@@ -162,7 +162,7 @@ def _posterior(records: list[Record], places: _Places, transform: Transform | No
         stacked = _stack([_chained(v, chains) for v in values], axis=2)
         return xr.Variable(("chain", "draw", "time", *dims), stacked, attrs)
 
-    latent = places.put([_back(record.state.latent, transform) for record in records], axis=1)
+    latent = locations.put([_back(record.state.latent, transform) for record in records], axis=1)
     variables = {"latent": variable(latent, ("location",), long_name="latent function f")}
     for name in records[-1].state.parameters:
         values = [record.state.parameters[name] for record in records]
@@ -172,11 +172,11 @@ def _posterior(records: list[Record], places: _Places, transform: Transform | No
     return data.assign_coords({dim: np.arange(size) for dim, size in data.sizes.items() if dim != "time"})
 
 
-def _predictive(records: list[Record], places: _Places, model: Model, transform: Transform | None) -> xr.Dataset:
+def _predictive(records: list[Record], locations: _Locations, model: Model, transform: Transform | None) -> xr.Dataset:
     chains = _chains(records[-1])
     dims = _data_dims(records)
     drawn = [_back(_replicate(record, model), transform) for record in records]
-    drawn = places.put(drawn, axis=1) if dims == ("location",) else drawn
+    drawn = locations.put(drawn, axis=1) if dims == ("location",) else drawn
     stacked = _stack([_chained(draws, chains) for draws in drawn], axis=2)
     data = xr.Dataset({"y": xr.Variable(("chain", "draw", "time", *dims), stacked)})
     return data.assign_coords({dim: np.arange(size) for dim, size in data.sizes.items() if dim != "time"})
@@ -221,27 +221,27 @@ def _data_dims(records: list[Record]) -> tuple[str, ...]:
     return tuple(f"y_dim_{i}" for i in range(snapshots[-1].y.ndim))
 
 
-def _observed(records: list[Record], places: _Places, naming: Naming, transform: Transform | None) -> xr.Dataset:
+def _observed(records: list[Record], locations: _Locations, naming: Naming, transform: Transform | None) -> xr.Dataset:
     dims, data = _data_dims(records), [record.snapshot.y for record in records]
     data = data if transform is None else [transform.restored(y) for y in data]
-    stacked = _stack(places.put(data, axis=0) if dims == ("location",) else data, axis=0)
+    stacked = _stack(locations.put(data, axis=0) if dims == ("location",) else data, axis=0)
     attributes = {} if naming.value is None else {"long_name": naming.value}
     return xr.Dataset({"y": xr.Variable(("time", *dims), stacked, attributes)})
 
 
-def _constant(records: list[Record], places: _Places, naming: Naming) -> xr.Dataset:
-    inputs = np.stack(places.put([record.snapshot.x for record in records], axis=0))
+def _constant(records: list[Record], locations: _Locations, naming: Naming) -> xr.Dataset:
+    inputs = np.stack(locations.put([record.snapshot.x for record in records], axis=0))
     variables = {"x": xr.Variable(("time", "location", "dimension"), inputs)}
     contexts = [_named_leaves(record.snapshot.context) for record in records]
-    locations = [len(record.snapshot.x) for record in records]
+    sizes = [len(record.snapshot.x) for record in records]
     for name, leaf in contexts[-1].items():
         values = [context[name] for context in contexts if name in context]
         numeric = all(np.issubdtype(value.dtype, np.number) or value.dtype == bool for value in values)
         if len(values) != len(records) or not numeric or any(value.ndim != leaf.ndim for value in values):
             continue
         dims = [f"{name}_dim_{i}" for i in range(leaf.ndim)]
-        if leaf.ndim and all(len(value) == n for value, n in zip(values, locations)):
-            dims[0], values = "location", places.put(values, axis=0)
+        if leaf.ndim and all(len(value) == n for value, n in zip(values, sizes)):
+            dims[0], values = "location", locations.put(values, axis=0)
         variables[name] = xr.Variable(("time", *dims), _stack(values, axis=0))
     data = xr.Dataset(variables)
     return data if naming.inputs is None else data.assign_coords(dimension=naming.inputs)

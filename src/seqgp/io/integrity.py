@@ -102,8 +102,8 @@ def _check_copy(path: Path, header: dict[str, Any], manifest: Manifest) -> None:
     if "manifest" not in header:  # of version 0.1
         return
     copy = header["manifest"]
-    told = sealed(manifest)
-    other = [name for name in FIXED if not isinstance(copy, dict) or copy.get(name) != told[name]]
+    current = sealed(manifest)
+    other = [name for name in FIXED if not isinstance(copy, dict) or copy.get(name) != current[name]]
     if other:
         raise DamagedError(f"{path}: its copy of the manifest has another {', '.join(other)}")
 

@@ -212,7 +212,7 @@ def check_same(folder: Path, manifest: Manifest, sampler: Sampler, key: Any) -> 
 
 
 def knows_objects_by_type(manifest: Manifest, sampler: Sampler) -> bool:
-    """Whether stored model and settings are these as version 0.2 told them, and not as they are told now."""
+    """Whether stored model and settings are these as version 0.2 wrote them, and not as they are written now."""
     if manifest.by_names:
         return False
     before, ready_made = (manifest.model, manifest.sampler), manifest.build_model()

@@ -209,8 +209,8 @@ class Store:
         check_same(self.path, manifest, sampler, key)
         if not is_sealed(self.path) or knows_objects_by_type(manifest, sampler):
             # Of version 0.1 or 0.2: from now on the model is known in full, an edit noticed.
-            told = {"model": sampler.model.fingerprint(), "sampler": settings_of(sampler)}
-            manifest = manifest._replace(**told, by_names=False)
+            identity = {"model": sampler.model.fingerprint(), "sampler": settings_of(sampler)}
+            manifest = manifest._replace(**identity, by_names=False)
         if configuration is not None:  # titles, names of columns: model, sampler and key are the same
             manifest = manifest._replace(configuration=configuration)
         if manifest != before:

@@ -80,6 +80,6 @@ def _step(state: State, info: Info, snapshot: Snapshot, rows: int) -> dict[str, 
     seen: dict[str, Any] = {"t": float(snapshot.t), "rows": len(snapshot.x), "missing": int(np.isnan(snapshot.y).sum())}
     if rows:
         seen |= {"x": np.asarray(snapshot.x)[:rows].tolist(), "y": np.asarray(snapshot.y)[:rows].tolist()}
-    told = {"step": info.step, "health": info.health, "settings": info.settings, "warnings": list(info.warnings)}
-    told |= {name: getattr(info, name) for name in ("ess", "log_evidence", "log_evidence_se") if hasattr(info, name)}
-    return {"info": told, "posterior": posterior, "snapshot": seen}
+    found = {"step": info.step, "health": info.health, "settings": info.settings, "warnings": list(info.warnings)}
+    found |= {name: getattr(info, name) for name in ("ess", "log_evidence", "log_evidence_se") if hasattr(info, name)}
+    return {"info": found, "posterior": posterior, "snapshot": seen}

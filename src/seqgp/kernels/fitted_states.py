@@ -1,4 +1,4 @@
-"""Any stationary kernel of time as a state, fitted, with an error that is told.
+"""Any stationary kernel of time as a state, fitted, with its error.
 
 :func:`kernel_state` writes the correlation as a sum of decaying oscillations (:mod:`seqgp.kernels.rational`). An
 inferred variance is exact, and so is an inferred parameter that only stretches time, such as a lengthscale. Other

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float
 from seqgp.base.errors import DataError, ModelError
 from seqgp.base.priors import Kept, Parameters, Slot, as_slot
 from seqgp.base.snapshot import Context
-from seqgp.likelihoods.context import Needed, check_amount, without_gaps
+from seqgp.likelihoods.context import Requirement, check_amount, without_gaps
 from seqgp.linalg.types import ArrayLike
 
 __all__ = ["Likelihood"]
@@ -80,14 +80,14 @@ class Likelihood(eqx.Module):
 
     def covariates(self) -> tuple[str, ...]:
         """The entries of the context without which it has no density."""
-        return tuple(needed.amount for needed in self.needs(None) if isinstance(needed.amount, str))
+        return tuple(one.amount for one in self.needs(None) if isinstance(one.amount, str))
 
     def optional_covariates(self) -> tuple[str, ...]:
         """The entries of the context that it uses where they are there."""
         return ()
 
-    def needs(self, context: Context) -> tuple[Needed, ...]:
-        """What the likelihood is told besides the latent, of each datum: trials, exposures, standard errors."""
+    def needs(self, context: Context) -> tuple[Requirement, ...]:
+        """What the likelihood takes besides the latent, of each datum: trials, exposures, standard errors."""
         return ()
 
     def check_data(self, y: Float[np.ndarray, "*data"], context: Context) -> None:
@@ -96,8 +96,8 @@ class Likelihood(eqx.Module):
 
     def check_context(self, wanted: Bool[np.ndarray, "*data"], context: Context) -> None:
         """Raise, by name, unless the context has what the likelihood needs for the data that are wanted."""
-        for needed in self.needs(context):
-            check_amount(type(self).__name__, needed, wanted, context)
+        for requirement in self.needs(context):
+            check_amount(type(self).__name__, requirement, wanted, context)
 
     def context_at(self, t: float, context: Context) -> Context:
         """The context of a snapshot as the likelihood sees it: without gaps, and with the time if it needs that."""

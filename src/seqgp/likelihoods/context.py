@@ -1,4 +1,4 @@
-"""What a likelihood is told besides the latent: a number that is known, or an entry of the snapshot's context."""
+"""What a likelihood takes besides the latent: a number that is known, or an entry of the snapshot's context."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from seqgp.linalg.types import ArrayLike
 Amount = float | str | None  # a number, the name of an entry of the context, or nothing
 
 
-class Needed(NamedTuple):
+class Requirement(NamedTuple):
     """An amount that a likelihood cannot do without."""
 
     what: str  # trials, exposure, …
@@ -47,9 +47,9 @@ def amount_of(amount: Amount, context: Context) -> Any:
     return context[amount] if isinstance(amount, str) else amount
 
 
-def check_amount(who: str, needed: Needed, wanted: Bool[np.ndarray, "*data"], context: Context) -> None:
+def check_amount(who: str, requirement: Requirement, wanted: Bool[np.ndarray, "*data"], context: Context) -> None:
     """Raise, by name, unless there is one number, or one for each datum: finite (and positive) where it is wanted."""
-    what, amount, positive = needed
+    what, amount, positive = requirement
     if isinstance(amount, str) and (not isinstance(context, Mapping) or amount not in context):
         has = ", ".join(map(str, context)) if isinstance(context, Mapping) else "nothing"
         raise DataError(
@@ -75,10 +75,10 @@ def check_amount(who: str, needed: Needed, wanted: Bool[np.ndarray, "*data"], co
         )
 
 
-def without_gaps(needed: Sequence[Needed], context: Context) -> Context:
+def without_gaps(requirement: Sequence[Requirement], context: Context) -> Context:
     """The context with a number in place of each that cannot be used: such stand beside missing data alone."""
     filled = {}
-    for _, amount, positive in needed:
+    for _, amount, positive in requirement:
         values = np.asarray(context[amount]) if isinstance(amount, str) else np.ones(())
         usable = _usable(values, positive)
         if not usable.all():

@@ -9,7 +9,7 @@ import numpyro.distributions as dist
 from seqgp.base.bound import Bound
 from seqgp.base.priors import Parameter
 from seqgp.likelihoods.base import Likelihood
-from seqgp.likelihoods.context import Amount, Needed, amount_of, check_amount_given
+from seqgp.likelihoods.context import Amount, Requirement, amount_of, check_amount_given
 from seqgp.likelihoods.distributions import CensoredNormal
 from seqgp.likelihoods.families import check_positive_parameters, refuse_values
 
@@ -58,7 +58,7 @@ class Censored(Likelihood):
         super().__init__(Bound(_censored, limit=limit), pointwise=True, noise=noise)
 
     def needs(self, context):  # noqa: D102
-        return (Needed("limit", self.arguments()["limit"], positive=False),)
+        return (Requirement("limit", self.arguments()["limit"], positive=False),)
 
 
 def _log_normal(f, context, noise):

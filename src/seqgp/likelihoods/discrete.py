@@ -15,7 +15,7 @@ from seqgp.base.errors import DataError, ModelError
 from seqgp.base.priors import Parameter, Prior, as_slot
 from seqgp.base.snapshot import Context
 from seqgp.likelihoods.base import Likelihood
-from seqgp.likelihoods.context import Amount, Needed, amount_of, check_amount_given
+from seqgp.likelihoods.context import Amount, Requirement, amount_of, check_amount_given
 from seqgp.likelihoods.distributions import LogitCounts, LogitLabels, OrderedCategories, ProbitLabels
 from seqgp.likelihoods.families import check_counts, check_positive_parameters, refuse_values
 
@@ -64,7 +64,7 @@ class Poisson(Likelihood):
 
     def needs(self, context):  # noqa: D102
         exposure = self._exposure or _default_exposure(context)
-        return () if exposure is None else (Needed("exposure", exposure),)
+        return () if exposure is None else (Requirement("exposure", exposure),)
 
     def check_data(self, y, context):  # noqa: D102
         check_counts("Poisson", y)
@@ -126,7 +126,7 @@ class Binomial(Likelihood):
         super().__init__(Bound(_binomial, trials=trials), pointwise=True)
 
     def needs(self, context):  # noqa: D102
-        return (Needed("trials", self.arguments()["trials"]),)
+        return (Requirement("trials", self.arguments()["trials"]),)
 
     def check_data(self, y, context):  # noqa: D102
         check_counts("Binomial", y)
@@ -167,7 +167,7 @@ class NegativeBinomial(Likelihood):
 
     def needs(self, context):  # noqa: D102
         exposure = self.arguments().get("exposure")
-        return () if exposure is None else (Needed("exposure", exposure),)
+        return () if exposure is None else (Requirement("exposure", exposure),)
 
     def check_data(self, y, context):  # noqa: D102
         check_counts("NegativeBinomial", y)

@@ -21,7 +21,7 @@ from seqgp.base.modulated import Modulated, Season
 from seqgp.base.priors import Parameter, Parameters
 from seqgp.base.snapshot import Context
 from seqgp.likelihoods.base import Likelihood, Plane
-from seqgp.likelihoods.context import Needed, positive_parameter
+from seqgp.likelihoods.context import Requirement, positive_parameter
 from seqgp.linalg.types import Array, ArrayLike
 
 __all__ = ["Gaussian"]
@@ -246,7 +246,7 @@ class Gaussian(Likelihood):
         return self.scatter.trending or self.season is not None
 
     def needs(self, context):  # noqa: D102
-        return () if self.scatter.errors is None else (Needed("errors", self.scatter.errors),)
+        return () if self.scatter.errors is None else (Requirement("errors", self.scatter.errors),)
 
     def context_at(self, t: float, context: Context) -> Context:
         """The context without gaps, with the time where the noise has a trend or a season."""

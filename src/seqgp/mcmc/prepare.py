@@ -31,10 +31,10 @@ def initial_problem(model: Model, representation: Latent, snapshot: Snapshot) ->
 
 
 def step_problem(
-    model: Model, representation: Latent, carried: Carried, laid_out: StepSites, snapshot: Snapshot
+    model: Model, representation: Latent, carried: Carried, step_sites: StepSites, snapshot: Snapshot
 ) -> Problem:
     """The problem of a step: the window's blocks before the present's."""
-    sites, window, size = laid_out
+    sites, window, size = step_sites
     return Problem(
         carried=carried,
         times=np.append(window.times, snapshot.t),

@@ -45,7 +45,7 @@ class Problem(NamedTuple):
 
 
 class StepTarget(NamedTuple):
-    """The target of a step: a :class:`seqgp.mcmc.target.Target`, made once, and then told the window of each draw."""
+    """The target of a step: a :class:`seqgp.mcmc.target.Target`, made once; each draw then gives its window."""
 
     model: Model
     carry: WindowPrior

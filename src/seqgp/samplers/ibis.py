@@ -71,7 +71,7 @@ def rejuvenate(
     Args:
         rng: random numbers.
         particles: with the log density of the last snapshot in ``log_increment``.
-        filters: of the particles' particles, the last snapshot absorbed.
+        filters: of the particles, updated with the last snapshot.
         target: how new particles are evaluated.
         forced: rejuvenate in any case.
     """

@@ -113,7 +113,7 @@ class DenseFilter(eqx.Module):
         cross, update, _ = self._updated(matrices, state, observation)
         return self._moved_by(state, cross, update), update.log_evidence
 
-    def absorb_with_sites(
+    def update_with_sites(
         self, matrices: DenseMatrices, state: DenseState, observation: Observation
     ) -> tuple[DenseState, GaussianSites]:
         """The state given one more snapshot that is not Gaussian, and the sites of EP in the latent function itself.

@@ -165,8 +165,8 @@ def ep_refine(
         sites, residual = ep_update(state, seen, DAMPING)
         return sites, (state, residual)
 
-    sites, told = jax.lax.scan(iterate, sites, None, length=iterations)  # compiled once, however many iterations
-    state, residual = jax.tree.map(lambda leaf: leaf[-1], told)
+    sites, steps = jax.lax.scan(iterate, sites, None, length=iterations)  # compiled once, however many iterations
+    state, residual = jax.tree.map(lambda leaf: leaf[-1], steps)
     return sites, state, residual
 
 

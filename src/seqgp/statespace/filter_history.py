@@ -67,7 +67,7 @@ def shared_sites(
     matrices = filter.matrices(z)
 
     def forward(state, observation):
-        return filter.absorb_with_sites(matrices, filter.predict(matrices, state, observation.dt), observation)
+        return filter.update_with_sites(matrices, filter.predict(matrices, state, observation.dt), observation)
 
     _, sites = jax.lax.scan(forward, filter.start(matrices), observations)
     history, log_prob = observed_history(filter, matrices, observations, length)

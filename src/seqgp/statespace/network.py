@@ -181,13 +181,13 @@ class NetworkFilter(eqx.Module):
         assert observation.gaps is not None, "the snapshot was not laid out by `sized`"
         room = observation.gaps.shape[0]
         if room < self.sites:
-            return self._absorbed(matrices, state, observation, room)
+            return self._updated(matrices, state, observation, room)
         some = jnp.any(jnp.asarray(observation.seen))
         return jax.lax.cond(
-            some, lambda: self._absorbed(matrices, state, observation, room), lambda: (state, jnp.zeros(()))
+            some, lambda: self._updated(matrices, state, observation, room), lambda: (state, jnp.zeros(()))
         )
 
-    def _absorbed(
+    def _updated(
         self, matrices: NetworkMatrices, state: NetworkState, observation: Observation, room: int
     ) -> tuple[NetworkState, Float[Array, ""]]:
         parameters, mask = matrices.parameters, jnp.asarray(self.mask)

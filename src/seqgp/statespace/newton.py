@@ -23,7 +23,7 @@ def damped_newton(
     """From ``start`` up, until a step gains less than ``enough``; NaN is no gain.
 
     Args:
-        log_density: what is climbed.
+        log_density: what is maximised.
         aim: where a step of Newton's method from a point would end.
         start: the first point.
         enough: gain in log density.

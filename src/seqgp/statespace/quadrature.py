@@ -104,7 +104,7 @@ def sides_of(log_density: LogDensity, low: Float[Array, " N"], high: Float[Array
 
     scan = scanned(log_density, low, high)
     best, below, above = scan.beside_best(scan.log_density)
-    peak = _halved(_climbing(log_density, best), below, above)
+    peak = _halved(_rising(log_density, best), below, above)
     peak = jnp.where(finite(peak) >= scan.log_density.max(axis=0), peak, best)
     threshold = finite(peak) - DROP
     ends = jnp.stack([low, high])
@@ -151,20 +151,20 @@ def near_mode(log_density: LogDensity, cavity: Gaussians) -> Gaussians:
     scan = scanned(log_density, cavity.mean - reach[0] * sd, cavity.mean + reach[1] * sd)
     apart = scan.f - cavity.mean[None, :]
     best, below, above = scan.beside_best(scan.log_density - 0.5 * apart**2 / cavity.variance[None, :])
-    mode = _halved(_climbing(log_tilted, best), below, above)
+    mode = _halved(_rising(log_tilted, best), below, above)
     curvature = jax.jvp(lambda f: slope_of(log_density, f), (mode,), (jnp.ones_like(mode),))[1]
     curvature = jnp.where(jnp.isfinite(curvature), jnp.maximum(-curvature, 0.0), 0.0)
     return Gaussians(mode, 1 / (1 / cavity.variance + curvature))
 
 
-def _climbing(log_density: LogDensity, best: Float[Array, " N"]) -> Callable:
+def _rising(log_density: LogDensity, best: Float[Array, " N"]) -> Callable:
     """Whether each log density rises; where its slope is beyond the range of numbers, whether ``best`` is above."""
 
-    def climbing(f, width):
+    def rising(f, width):
         slope = slope_of(log_density, f)
         return jnp.where(jnp.isnan(slope), f < best, slope > 0), jnp.abs(slope) * width < NEAR
 
-    return climbing
+    return rising
 
 
 def _halved(beyond: Callable, low: Float[Array, " N"], high: Float[Array, " N"]) -> Float[Array, " N"]:

@@ -9,7 +9,7 @@ Station ``i`` has noise ``noise / sqrt(λ_i)``, with precision ratios ``λ_i ~ G
 
 So the particles are exact as their number grows, as in IBIS. Moves of ``noise`` and ``a`` given the latent integrate
 the ratios out (:func:`population_log_prob`). Stations that join draw their ratios from the population, which is their
-prior (:func:`join_stations`). :func:`em_ratios` climbs to the mode of ``log λ`` given ``z``, for particles with a new
+prior (:func:`join_stations`). :func:`em_ratios` finds the mode of ``log λ`` given ``z``, for particles with a new
 ``z`` to start from; it is a starting value, not a draw.
 """
 

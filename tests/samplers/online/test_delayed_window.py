@@ -11,7 +11,7 @@ from dense_delay import matern
 from seqgp import kernels, likelihoods
 from seqgp.runtime.engine import compiled
 from seqgp.samplers.online.filters import filter_of, run_filters
-from seqgp.samplers.online.history import Timeline, _appended, begin, laid_out
+from seqgp.samplers.online.history import Timeline, _appended, begin, build_timeline
 from seqgp.samplers.online.predictive import predictive_of
 from seqgp.statespace.model import StateSpaceModel
 
@@ -137,7 +137,7 @@ def test_the_window_is_chosen_when_it_is_needed():
             history = history.with_snapshot(snapshot)
         told.append((history.layout.window, history.rebuilt))
     assert told == [(0, False)] * 3 + [(3, True), (3, False), (3, False), (3, False), (5, True)]
-    again = laid_out(history.ssm, "auto", snapshots, [None] * len(snapshots))
+    again = build_timeline(history.ssm, "auto", snapshots, [None] * len(snapshots))
     assert again.layout.window == 5
     assert again.filter.window == history.filter.window
 

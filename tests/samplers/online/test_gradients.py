@@ -10,7 +10,7 @@ from seqgp.base.priors import Prior
 from seqgp.samplers.online.exact import shared_history
 from seqgp.samplers.online.filters import run_filters
 from seqgp.samplers.online.gradients import ep_gradients, evidence_gradients, has_gradient, quadratic_slope
-from seqgp.samplers.online.history import laid_out
+from seqgp.samplers.online.history import build_timeline
 from seqgp.samplers.online.memory import QuadraticFit
 from seqgp.statespace.ep import ep
 from seqgp.statespace.filter_history import observed_history
@@ -55,7 +55,7 @@ def data(gap=False):
 
 
 def timeline(of, snapshots):
-    return laid_out(StateSpaceModel(of), "auto", snapshots, (None,) * len(snapshots))
+    return build_timeline(StateSpaceModel(of), "auto", snapshots, (None,) * len(snapshots))
 
 
 def differences(function, z, step=1e-5):

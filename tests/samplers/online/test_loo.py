@@ -10,7 +10,7 @@ import seqgp
 from seqgp.base.info import LeaveOneOut
 from seqgp.io.serialise import decode, encode
 from seqgp.samplers.online.filters import run_filters
-from seqgp.samplers.online.history import laid_out
+from seqgp.samplers.online.history import build_timeline
 from seqgp.samplers.online.loo import loo_mixture
 from seqgp.samplers.online.predictive import predictive_of
 
@@ -120,7 +120,7 @@ def test_filters_that_run_again_without_the_datum(case):
 
     def again(y):
         changed = (*state.snapshots[:-1], seqgp.Snapshot(last.t, last.x, y, last.context))
-        history = laid_out(sampler.ssm, sampler.latent, changed, state.surrogates)
+        history = build_timeline(sampler.ssm, sampler.latent, changed, state.surrogates)
         filters, increments, _ = run_filters(history, z, steps)
         return history, filters, increments.sum(axis=1)
 

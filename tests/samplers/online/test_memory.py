@@ -8,7 +8,7 @@ import seqgp
 from seqgp.runtime import engine
 from seqgp.samplers.online import predictive, programs
 from seqgp.samplers.online.filters import run_filters
-from seqgp.samplers.online.history import laid_out
+from seqgp.samplers.online.history import build_timeline
 from seqgp.samplers.online.memory import QuadraticFit
 from seqgp.statespace.model import StateSpaceModel
 from streams import model, sampled
@@ -89,7 +89,7 @@ def test_sites_that_are_there_from_the_start_change_nothing():
     """Each snapshot's log density for each particle is the one with stations that join as they come."""
     ssm, data = StateSpaceModel(model()), list(coming_and_going(8))
     z = np.random.default_rng(0).normal(size=(16, len(ssm.particle_prior()[0])))
-    one_by_one, together = (laid_out(ssm, "auto", data, [None] * 8, count) for count in (1, 8))
+    one_by_one, together = (build_timeline(ssm, "auto", data, [None] * 8, count) for count in (1, 8))
     assert len(one_by_one.segments) > 1 == len(together.segments)
     expected, found = (run_filters(history, z, 8)[1] for history in (one_by_one, together))
     assert found == pytest.approx(expected, rel=1e-8, abs=1e-8)

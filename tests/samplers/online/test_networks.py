@@ -11,7 +11,7 @@ import pytest
 import seqgp
 from seqgp.samplers.online import network, rank
 from seqgp.samplers.online.filters import run_filters
-from seqgp.samplers.online.history import laid_out
+from seqgp.samplers.online.history import build_timeline
 from seqgp.samplers.online.network import FIRST_PLAN
 from seqgp.samplers.online.predictive import predictive_of
 from seqgp.statespace import two_level
@@ -61,7 +61,7 @@ def run():
 def dense(run):
     """The dense filters of the same particles over the same data."""
     state = run.state
-    history = laid_out(sampler().ssm, "auto", state.snapshots, state.surrogates, plan=FIRST_PLAN._replace(rank=0))
+    history = build_timeline(sampler().ssm, "auto", state.snapshots, state.surrogates, plan=FIRST_PLAN._replace(rank=0))
     filters, increments, _ = run_filters(history, np.asarray(state.particles.z), TIMES)
     return history, filters, increments
 
@@ -150,7 +150,7 @@ def test_where_it_does_not_pay_the_dense_filter_is_used():
     ssm = sampler().ssm
 
     def used(data):
-        history = laid_out(ssm, "auto", data, [None] * len(data))
+        history = build_timeline(ssm, "auto", data, [None] * len(data))
         return [segment.filter.name for segment in history.segments]
 
     assert set(used(stream(stations=50))) == {"dense"}
@@ -168,7 +168,7 @@ def test_where_it_does_not_pay_the_dense_filter_is_used():
 
 def test_a_rank_that_is_too_small_grows(run):
     data, ssm = DATA[:4], sampler().ssm
-    history = laid_out(ssm, "auto", data, [None] * 4, plan=FIRST_PLAN._replace(rank=4))
+    history = build_timeline(ssm, "auto", data, [None] * 4, plan=FIRST_PLAN._replace(rank=4))
     filters, _, _ = run_filters(history, np.asarray(run.state.particles.z), 4)
     grown, _ = rank.with_accurate_rank(history, run.state.particles, filters, 4, 1, whole=False)
     assert grown.plan.rank in (8, 16, 32)
@@ -184,17 +184,17 @@ def test_the_rank_is_checked_once_more_when_the_dense_filter_takes_over(run):
         y = np.where(np.arange(len(data[i].y)) < 50, np.nan, data[i].y)
         data[i] = seqgp.Snapshot(data[i].t, data[i].x, y)
     few = FIRST_PLAN._replace(rank=4, checked_at=7, folded=10.0)
-    history = laid_out(ssm, "auto", data, [None] * 8, plan=few)
+    history = build_timeline(ssm, "auto", data, [None] * 8, plan=few)
     taken = next(i for i, one in enumerate(history.segments) if isinstance(one.filter, DenseFilter) and i)
     assert isinstance(history.segments[taken - 1].filter, NetworkFilter)
     number = history.segments[taken].first + 1
-    history = laid_out(ssm, "auto", data[:number], [None] * number, plan=few)
+    history = build_timeline(ssm, "auto", data[:number], [None] * number, plan=few)
     filters, _, _ = run_filters(history, z, number)
     assert rank.rank_due(history, filters, number)
     grown, _ = rank.with_accurate_rank(history, run.state.particles, filters, number, 1, whole=False)
     assert grown.plan.rank > 4
     _, found, _ = run_filters(grown, z, number)
-    by_dense = laid_out(ssm, "auto", data[:number], [None] * number, plan=FIRST_PLAN._replace(rank=0))
+    by_dense = build_timeline(ssm, "auto", data[:number], [None] * number, plan=FIRST_PLAN._replace(rank=0))
     _, exact, _ = run_filters(by_dense, z, number)
     counted = rank.few_particles(run.state.particles)  # others have hardly any weight
     assert np.std((found - exact).sum(axis=1)[counted], ddof=1) < 0.03
@@ -224,7 +224,7 @@ def test_two_levels_are_those_of_the_dense_filter(run, monkeypatch):
     assert 16 <= extras["leading_modes"] < STATIONS - 1
     assert 0 < extras["left_out"] <= 2e-4
     assert state.live.filters.groups[0][1].low_rank.factor.shape[-1] == extras["leading_modes"]
-    history = laid_out(sampler().ssm, "auto", DATA[:6], [None] * 6, plan=FIRST_PLAN._replace(rank=0))
+    history = build_timeline(sampler().ssm, "auto", DATA[:6], [None] * 6, plan=FIRST_PLAN._replace(rank=0))
     _, increments, _ = run_filters(history, np.asarray(state.particles.z), 6)
     off = state.particles.log_evidences + state.particles.log_increment - increments.sum(axis=1)
     assert np.std(off, ddof=1) < 0.03

@@ -11,7 +11,7 @@ import seqgp
 from seqgp.samplers import ibis
 from seqgp.samplers.online import pending
 from seqgp.samplers.online.filters import run_filters, run_further, started
-from seqgp.samplers.online.history import laid_out
+from seqgp.samplers.online.history import build_timeline
 from seqgp.statespace.model import StateSpaceModel
 from streams import exact, model, sampled, snapshots
 
@@ -136,10 +136,10 @@ def test_filters_run_in_parts_are_those_run_at_once():
         data.append(seqgp.Snapshot(float(t), x[:n], y))
     z = rng.normal(size=(16, len(ssm.particle_prior()[0])))
     none = [None] * len(data)
-    filters, done, increments, arrived = started(laid_out(ssm, "auto", data[:1], none), z), 0, [], 30
+    filters, done, increments, arrived = started(build_timeline(ssm, "auto", data[:1], none), z), 0, [], 30
     while done < len(data):
         arrived = min(arrived + 1, len(data))
-        history = laid_out(ssm, "auto", data[:arrived], none[:arrived])
+        history = build_timeline(ssm, "auto", data[:arrived], none[:arrived])
         filters, found, _ = run_further(history, filters, done, 8, len(z))
         assert 0 < found.shape[1] <= 8
         increments.append(found)

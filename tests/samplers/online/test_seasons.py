@@ -9,7 +9,7 @@ import pytest
 import seqgp
 from seqgp import kernels, likelihoods, means
 from seqgp.samplers.online.filters import run_filters
-from seqgp.samplers.online.history import laid_out
+from seqgp.samplers.online.history import build_timeline
 from seqgp.samplers.online.predictive import predictive_of
 from seqgp.statespace.model import StateSpaceModel
 
@@ -85,7 +85,7 @@ def flat(snapshots):
 def filtered(chosen, snapshots, latent="auto"):
     """Filters of the only value of ``z``, and the log evidence."""
     ssm = StateSpaceModel(chosen)
-    history = laid_out(ssm, latent, snapshots, [None] * len(snapshots))
+    history = build_timeline(ssm, latent, snapshots, [None] * len(snapshots))
     filters, increments, _ = run_filters(history, np.zeros((16, 0)), len(snapshots))
     return history, filters, increments[0].sum()
 

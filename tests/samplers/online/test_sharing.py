@@ -12,7 +12,7 @@ import seqgp
 from seqgp.reference import online_posterior
 from seqgp.samplers.online import pending, sharing
 from seqgp.samplers.online.filters import chosen, either, filter_of, run_filters
-from seqgp.samplers.online.history import laid_out
+from seqgp.samplers.online.history import build_timeline
 from seqgp.samplers.online.sharing import SharedMatrices
 
 MODEL = seqgp.Model(
@@ -95,7 +95,7 @@ def test_filters_are_those_with_eigenvectors_of_their_own(stations, missing, joi
     z = rng.normal(size=(32, len(ssm.names)))
     entry = ssm.names.index("space.lengthscale")
     z[:, entry] = rng.integers(-3, 4, 32) / 4 - 0.75
-    history = laid_out(ssm, "auto", data, [None] * 8)
+    history = build_timeline(ssm, "auto", data, [None] * 8)
     shared, found, _ = run_filters(history, z, 8)
     monkeypatch.setattr(sharing, "SHARED_FROM", 10**6)
     own, expected, _ = run_filters(history, z, 8)

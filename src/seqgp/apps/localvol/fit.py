@@ -223,7 +223,7 @@ class LocalVolFit:
         if self.store is None:
             done = seqgp.run(self.sampler, [snapshot], self._key, before, progress=False, forecast=False)
             return done.state, done.infos[-1]
-        told = {"localvol": self.model.knots()}
+        configuration = {"localvol": self.model.knots()}
         seqgp.run(
             self.sampler,
             [snapshot],
@@ -231,7 +231,7 @@ class LocalVolFit:
             progress=False,
             forecast=False,
             store=self.store,
-            configuration=told,
+            configuration=configuration,
         )
         step = self.store[snapshot.t]
         return step.state, step.info

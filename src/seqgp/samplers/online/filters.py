@@ -188,7 +188,7 @@ def chosen(filters: Filters, index: np.ndarray) -> Filters:
     keys = None if filters.keys is None else filters.keys[mine]
     if _shared(filters):
         plain, place, bases = _laid_open(filters)
-        return _laid_up(jax.tree.map(of_index, plain), place[mine], bases, filters.segment, keys)
+        return _assembled(jax.tree.map(of_index, plain), place[mine], bases, filters.segment, keys)
     whole = gathered(_joined(filters.groups), particle_count(filters))
     return _split(jax.tree.map(of_index, whole), len(mine), filters.segment, keys)
 
@@ -204,7 +204,7 @@ def either(take: np.ndarray, new: Filters, old: Filters) -> Filters:
     if _shared(new):
         (one, place, bases), (other, old_place, old_bases) = _laid_open(new), _laid_open(old)
         places = mixed(place, old_place + len(bases))
-        return _laid_up(jax.tree.map(mixed, one, other), places, bases + old_bases, new.segment, keys)
+        return _assembled(jax.tree.map(mixed, one, other), places, bases + old_bases, new.segment, keys)
     return _split(jax.tree.map(mixed, _joined(new.groups), _joined(old.groups)), len(mine), new.segment, keys)
 
 
@@ -222,7 +222,7 @@ def _laid_open(filters: Filters) -> tuple[Any, np.ndarray, list[Any]]:
     return _joined(tuple(plain)), np.concatenate(places), bases
 
 
-def _laid_up(plain: Any, place: np.ndarray, bases: list[Any], segment: int, keys: np.ndarray | None) -> Filters:
+def _assembled(plain: Any, place: np.ndarray, bases: list[Any], segment: int, keys: np.ndarray | None) -> Filters:
     groups = []
     for part in particle_slices(len(place)):
         parameters, state = jax.tree.map(lambda leaf: leaf[part], plain)  # noqa: B023

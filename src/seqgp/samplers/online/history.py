@@ -155,7 +155,7 @@ def begin(
     return _appended(Timeline(ssm, latent, layout, (), (), (), rebuilt=False, plan=plan), snapshot, surrogate)
 
 
-def laid_out(
+def build_timeline(
     ssm: StateSpaceModel,
     latent: Any,
     snapshots: Any,
@@ -376,7 +376,7 @@ def observation_of(
 
 
 def context_on(ssm: StateSpaceModel, layout: SiteLayout, snapshot: Snapshot) -> Any:
-    """What the likelihood is told of the data: their context, and which station each is of."""
+    """What the likelihood takes besides the data: their context, and which station each is of."""
     likelihood = ssm.model.likelihood
     context = likelihood.context_at(snapshot.t, snapshot.context)
     if not likelihood.by_station:

@@ -95,8 +95,8 @@ def advance_pending(
     found = caught_up(new, prior)
     if not np.isfinite(found.log_weights()).any() or found.ess() <= old.ess():
         return Advanced(Pending(begin_pending(rng, old, prior, new, entries)), None, spent)
-    told = Rejuvenation("spread", 1.0, new.rounds, found.ess(), 1.0, new.rounds * new.done, 0.0)
-    return Advanced(Pending(), (found, filters, told), spent)
+    rejuvenation = Rejuvenation("spread", 1.0, new.rounds, found.ess(), 1.0, new.rounds * new.done, 0.0)
+    return Advanced(Pending(), (found, filters, rejuvenation), spent)
 
 
 def begin_pending(

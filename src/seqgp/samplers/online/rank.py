@@ -9,7 +9,7 @@ from seqgp.base.errors import SamplerError
 from seqgp.runtime.processes import gathered
 from seqgp.samplers.online.budget import check_memory
 from seqgp.samplers.online.filters import Filters, Spent, filter_of, particle_count, run_filters
-from seqgp.samplers.online.history import Segment, Timeline, laid_out
+from seqgp.samplers.online.history import Segment, Timeline, build_timeline
 from seqgp.samplers.online.network import NetworkPlan
 from seqgp.samplers.particles import Particles
 from seqgp.statespace.network import NetworkFilter, NetworkState
@@ -64,7 +64,7 @@ def with_accurate_rank(
     if is_accurate(tried[-1]):
         return history.compressed(chosen), spent
     ssm, latent, snapshots, surrogates = history.ssm, history.latent, history.snapshots, history.surrogates
-    dense = laid_out(ssm, latent, snapshots, surrogates, together, chosen._replace(rank=0))
+    dense = build_timeline(ssm, latent, snapshots, surrogates, together, chosen._replace(rank=0))
     try:
         check_memory(dense, len(particles.z))
     except SamplerError:
@@ -130,17 +130,17 @@ def rank_due(history: Timeline, filters: Filters, number: int) -> bool:
 
 
 def rank_extras(history: Timeline) -> dict[str, float]:
-    """What people are told of the compression."""
+    """What the info says of the compression."""
     if last_compressed(history) is None:
         return {}
     plan = history.plan
-    told = {
+    extras = {
         "low_rank": plan.rank,
         "low_rank_shift": plan.shift,
         "low_rank_spread": plan.spread,
         "low_rank_folded": plan.folded,
     }
-    return told if plan.leading is None else told | {"leading_modes": plan.leading, "left_out": plan.left_out}
+    return extras if plan.leading is None else extras | {"leading_modes": plan.leading, "left_out": plan.left_out}
 
 
 def rank_warnings(history: Timeline) -> tuple[str, ...]:

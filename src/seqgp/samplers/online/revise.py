@@ -26,7 +26,7 @@ from seqgp.runtime.processes import gathered
 from seqgp.samplers.ibis import UNTEMPERED_ESS_FRACTION, Evaluated, ParticleTarget, rejuvenate
 from seqgp.samplers.online.budget import check_memory
 from seqgp.samplers.online.filters import Filters, chosen, either, particle_count, run_filters
-from seqgp.samplers.online.history import Timeline, laid_out
+from seqgp.samplers.online.history import Timeline, build_timeline
 from seqgp.samplers.online.predictive import predictive_of
 from seqgp.samplers.online.programs import over_particles
 from seqgp.samplers.online.sharing import entries_on_grid
@@ -46,7 +46,7 @@ class Revision(NamedTuple):
     replaced: int  # how many known times have other data
     retracted: int  # how many known times have none any more
 
-    def told(self) -> dict[str, int]:
+    def extras(self) -> dict[str, int]:
         """For the extras of the info."""
         return {"added": self.added, "replaced": self.replaced, "retracted": self.retracted}
 
@@ -135,11 +135,11 @@ def _history(step: OnlineStep, old: Timeline, revision: Revision) -> Timeline:
     """The revised snapshots laid out. Surrogates are found again from the earliest change on."""
     ssm, latent, snapshots, together = step.ssm, step.latent, revision.snapshots, step.past.together
     if ssm.model.likelihood.pointwise:
-        return laid_out(ssm, latent, snapshots, (None,) * len(snapshots), together, old.plan)
+        return build_timeline(ssm, latent, snapshots, (None,) * len(snapshots), together, old.plan)
     first, z, weights = revision.first, step.particles.z, step.particles.weights()
     live: Live | None = None
     if first:
-        kept = laid_out(ssm, latent, snapshots[:first], old.surrogates[:first], together, old.plan)
+        kept = build_timeline(ssm, latent, snapshots[:first], old.surrogates[:first], together, old.plan)
         live = Live(kept, run_filters(kept, z, first)[0])
     for i in range(first, len(snapshots)):
         found = update_filters(ssm, latent, live, z, snapshots[i], step.rng, lambda _: weights)
@@ -149,7 +149,7 @@ def _history(step: OnlineStep, old: Timeline, revision: Revision) -> Timeline:
             ratios, _ = ratios_of(live.history, live.filters, step.rng)
             live = live._replace(history=live.history.corrected(ratios.correction(step.particles)))
     assert live is not None
-    return laid_out(ssm, latent, snapshots, live.history.surrogates, together, old.plan)
+    return build_timeline(ssm, latent, snapshots, live.history.surrogates, together, old.plan)
 
 
 class _Bridged(NamedTuple):

@@ -258,7 +258,7 @@ class OnlineSampler:
             reached, info = reached._replace(watch=watch), revised_info(info, watch, reached, self.robust)
         return reached, info._replace(
             seconds=time.perf_counter() - start - info.compile_seconds,
-            extras=info.extras | revision.told() | movement(live, state, reached),
+            extras=info.extras | revision.extras() | movement(live, state, reached),
         )
 
     def refresh(

@@ -17,7 +17,7 @@ from seqgp.kernels.spatial import check_globe
 from seqgp.linalg.types import Array
 from seqgp.runtime.engine import compiled, cores, in_threads
 from seqgp.samplers.online.black_box import with_table
-from seqgp.samplers.online.history import Timeline, dense_filter, laid_out, new_rows, observation_of, operator_of
+from seqgp.samplers.online.history import Timeline, build_timeline, dense_filter, new_rows, observation_of, operator_of
 from seqgp.samplers.online.network import network_filter
 from seqgp.samplers.online.sampler import OnlineSampler
 from seqgp.samplers.online.smooth_delayed import draws_of_the_past
@@ -81,7 +81,7 @@ def smooth(
         asked = _asked(snapshots, moments, inputs, context)
         found = dict(zip(asked, draws_of_the_past(key, sampler.ssm, snapshots, z, list(asked.values()))))
         return Smoothed(wanted, tuple(asked[t].x for t in wanted), tuple(found[t] for t in wanted))
-    history = laid_out(sampler.ssm, sampler.latent, snapshots, surrogates, plan=state.plan)
+    history = build_timeline(sampler.ssm, sampler.latent, snapshots, surrogates, plan=state.plan)
     if sampler.model.likelihood.by_station:  # with the ratios of stations
         z = np.asarray(few.particles.z)[few.particle]
     asked = _asked(history.snapshots, moments, inputs, context)

@@ -14,7 +14,7 @@ from seqgp.linalg.types import ArrayLike
 from seqgp.model import Model
 from seqgp.samplers.online.exact import Correction, exact_filters, shared_history
 from seqgp.samplers.online.filters import Filters, advanced, run_filters
-from seqgp.samplers.online.history import Timeline, laid_out
+from seqgp.samplers.online.history import Timeline, build_timeline
 from seqgp.samplers.online.memory import Memory
 from seqgp.samplers.online.network import NetworkPlan
 from seqgp.samplers.online.pending import PendingParticles
@@ -144,7 +144,7 @@ class OnlineState(NamedTuple):
             self.evaluated_at - self.dropped,
         )
         together = 1 if self.memory is None else 2 * (self.memory.anchor - self.dropped)  # as when the past was dropped
-        first = laid_out(ssm, latent, self.snapshots[:kept], self.surrogates[:kept], together, self.plan)
+        first = build_timeline(ssm, latent, self.snapshots[:kept], self.surrogates[:kept], together, self.plan)
         z = np.asarray(self.particles.z)
         if self.correction is None:
             filters, _, _ = run_filters(first, z, kept)

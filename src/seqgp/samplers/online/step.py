@@ -25,7 +25,7 @@ from seqgp.samplers.online.exact import (
 )
 from seqgp.samplers.online.filters import Filters, Spent, chosen, either, run_filters
 from seqgp.samplers.online.gradients import MIN_PARAMETERS, gradient_of
-from seqgp.samplers.online.history import Timeline, laid_out
+from seqgp.samplers.online.history import Timeline, build_timeline
 from seqgp.samplers.online.memory import Memory, QuadraticFit, discounted_evidence
 from seqgp.samplers.online.pending import Pending, advance_pending, may_spread
 from seqgp.samplers.online.rank import last_compressed, rank_due, with_accurate_rank
@@ -175,8 +175,8 @@ class OnlineStep:
         )
         self.spend(cost)
         if taken is not None:
-            self.particles, self.filters, told = taken
-            self.rejuvenations += (told,)
+            self.particles, self.filters, rejuvenation = taken
+            self.rejuvenations += (rejuvenation,)
             self.past = self.past._replace(evaluated_at=self.number)
 
     def refresh_where_due(self) -> None:
@@ -314,7 +314,7 @@ class OnlineStep:
         memory = Memory(anchor, QuadraticFit.fitted(z, self._evidence_before(z, until), self.particles.weights()))
         # Stations that come and go have their places from the start: growing anew would compile anew each time.
         plan = self.history.plan
-        self.history = laid_out(self.ssm, self.latent, snapshots[-keep:], surrogates[-keep:], keep, plan)
+        self.history = build_timeline(self.ssm, self.latent, snapshots[-keep:], surrogates[-keep:], keep, plan)
         self.filters, _, cost = run_filters(self.history, z, keep)
         self.spend(cost)
         dropped = self.past.dropped + len(snapshots) - keep
