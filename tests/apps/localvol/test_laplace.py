@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from apps.localvol.market import quotes, small_model
-from seqgp.apps.localvol import Laplace, LocalVolFit, quote_prices
+from seqgp.apps.localvol import Laplace, LocalVolatility, LocalVolFit, Quotes, quote_prices, simulated_quotes
 from seqgp.apps.localvol.linearised import Days, compressed, linearise, log_posterior, posterior_at
 
 RNG = np.random.default_rng(0)
@@ -126,6 +126,20 @@ def test_a_recalibration_compiles_nothing():
     again.update(fit.last.quotes)
     assert linearise._cache_size() == size
     np.testing.assert_array_equal(again.state.latent, fit.state.latent)
+
+
+def test_the_mode_is_found_from_far_away():
+    """A steep smile, whose first linearisation is far off: steps that agree must not be shortened."""
+
+    def steep(day):
+        return lambda T, y: 0.2 * jnp.exp(-0.6 * jnp.tanh(3 * y) + jnp.tanh(2 * y) ** 2)
+
+    day = Quotes.from_frame(simulated_quotes(1, 15, (40, 200), volatility=steep))
+    model = LocalVolatility.for_quotes(day, (2, 8), grid=(41, 24))
+    fit = LocalVolFit(model, sampler=Laplace(model.model, 32))
+    fit.update(day)
+    assert fit.last.info.warnings == ()
+    assert fit.table().loc["all", "rmse_bp"] < 6
 
 
 def test_what_it_cannot_do_is_said(tmp_path):

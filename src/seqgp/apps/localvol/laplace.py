@@ -102,18 +102,15 @@ class Laplace:
         past = blank(self.history, len(snapshot.x), snapshot.t, columns) if before is None else before.days
         z = np.asarray(self.model.prior_of_z()[0] if before is None else before.mode)
         f = self._first_f(before, snapshot, z)
-        moved, rounds, evaluations, damping = np.inf, 0, 0, 1.0
+        moved, rounds, evaluations, damping, last = np.inf, 0, 0, 1.0, np.zeros(len(f))
         days, value = past, np.nan
         while moved > TOLERANCE and rounds < ROUNDS:
             fresh = self._linearised(f, z, snapshot)
             days = Days(*(np.concatenate([old[1:], new]) for old, new in zip(past, fresh)))
             z, value, count = self._best(snapshot.x, days, z)
             step = np.clip(np.asarray(self._posterior(days, z, snapshot)[0]) - f, -1.0, 1.0)
-            size = float(np.max(np.abs(step)))
-            damping = (
-                damping / 2 if 0.8 * moved < size < 1 else min(1.0, 2 * damping)
-            )  # steps that do not shrink go round
-            moved, f = size, f + damping * step
+            damping = damping / 2 if step @ last < 0 else min(1.0, 2 * damping)  # steps that turn back go round
+            moved, f, last = float(np.max(np.abs(step))), f + damping * step, step
             rounds, evaluations = rounds + 1, evaluations + count
         parameters = self.model.parameters(jnp.asarray(z))
         days = days._replace(noise=np.append(days.noise[:-1], parameters["noise"]))
