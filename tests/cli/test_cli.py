@@ -110,8 +110,16 @@ def test_summary_export_check(seqgp_, finished, tmp_path):
     assert "noise" in seqgp_("summary", finished / "run")[1]
     for ending in (".nc", ".zarr", ".parquet"):
         assert seqgp_("export", finished / "run", tmp_path / f"out{ending}")[0] == 0
-    with xr.open_datatree(tmp_path / "out.nc", engine="h5netcdf") as tree:
+    with xr.open_dataset(tmp_path / "out.nc", engine="h5netcdf") as data:
+        assert data.station_name.values.tolist() == ["S0", "S1", "S2", "S3"]
+        assert data.f.sizes == {"realization": 20, "time": 3, "station": 4}
+    assert seqgp_("export", finished / "run", tmp_path / "few.nc", "--draws", 4)[0] == 0
+    with xr.open_dataset(tmp_path / "few.nc", engine="h5netcdf") as data:
+        assert data.f.sizes["realization"] == 4
+    assert seqgp_("export", finished / "run", tmp_path / "tree.nc", "--arviz")[0] == 0
+    with xr.open_datatree(tmp_path / "tree.nc", engine="h5netcdf") as tree:
         assert tree["posterior/latent"].location.values.tolist() == ["S0", "S1", "S2", "S3"]
+    assert seqgp_("export", finished / "run", tmp_path / "other.csv", "--arviz")[0] == 2
     table = pd.read_parquet(tmp_path / "out.parquet")
     assert len(table) == 12
     assert seqgp_("check", finished / "run")[0] == 0

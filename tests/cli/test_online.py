@@ -38,7 +38,7 @@ def test_every_command_takes_a_run_of_the_online_sampler(seqgp_, folder):
     assert seqgp_("check", run)[0] == 0
     assert seqgp_("predict", run, folder / "points.csv", "-o", folder / "out.csv", "--time", "3.5")[0] == 0
     assert np.isfinite(pd.read_csv(folder / "out.csv").to_numpy()).all()
-    assert seqgp_("export", run, folder / "out.nc")[0] == 0
+    assert seqgp_("export", run, folder / "out.nc", "--arviz")[0] == 0
     with xr.open_datatree(folder / "out.nc", engine="h5netcdf") as tree:
         assert tree["posterior/latent"].sizes["draw"] == 30
     assert seqgp_("report", run, "-o", folder / "report.html")[0] == 0

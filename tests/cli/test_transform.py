@@ -72,7 +72,7 @@ def test_results_are_in_the_units_of_the_table(seqgp_, folder):
     assert (predicted["y_q2.5"] > 0).all()
     assert (predicted.y_sd > predicted.f_sd).all()
 
-    seqgp_("export", folder / "run", folder / "out.nc")
+    seqgp_("export", folder / "run", folder / "out.nc", "--arviz")
     with xr.open_datatree(folder / "out.nc", engine="h5netcdf") as tree:
         assert (tree["observed_data/y"].to_numpy()[-1] == given.pm10.tail(4)).all()
 

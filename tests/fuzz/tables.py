@@ -155,7 +155,7 @@ def exported(folder: Path, ran: Ran) -> list[str]:
     import xarray as xr
 
     wrong = []
-    code, said = api.command("export", folder / "run", folder / "out.nc")
+    code, said = api.command("export", folder / "run", folder / "out.nc", "--arviz")
     if code != 0:
         return [f"export to NetCDF failed: {said}"]
     with xr.open_datatree(folder / "out.nc", engine="h5netcdf") as tree:

@@ -55,7 +55,7 @@ def test_store_and_run_in_memory_agree(run):
 
 @pytest.mark.parametrize("ending, engine", [(".nc", "h5netcdf"), (".zarr", "zarr")])
 def test_to_disk_and_back(run, tmp_path, ending, engine):
-    export_run(run.store, tmp_path / f"run{ending}")
+    export_run(run.store, tmp_path / f"run{ending}", arviz=True)
     with xr.open_datatree(tmp_path / f"run{ending}", engine=engine) as back:
         tree = run.to_datatree()
         for group in tree.children:
@@ -94,7 +94,7 @@ def test_a_flat_table_has_the_names_and_dates_of_the_run_s_own(run, dated, tmp_p
 
 
 def test_the_tree_has_the_names_and_dates_of_the_run_s_own(dated, tmp_path):
-    export_run(dated, tmp_path / "run.nc")
+    export_run(dated, tmp_path / "run.nc", arviz=True)
     with xr.open_datatree(tmp_path / "run.nc", engine="h5netcdf") as tree:
         latent = tree["posterior/latent"]
         assert latent.date.values.tolist() == np.array(DATES, dtype=latent.date.dtype).tolist()

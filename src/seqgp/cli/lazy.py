@@ -45,8 +45,8 @@ COMMANDS = {  # where each is, and the first line of its docstring
     "summary": ("reading", "Show what a run holds: times, parameters now, diagnostics."),
     "stations": ("stations", "Show what the monitor says of the stations of a run: faults, scores, readings."),
     "export": (
-        "reading",
-        "Write a run for other tools: NetCDF or Zarr (ArviZ, xarray), or one flat table of the latent, Parquet or CSV.",
+        "exporting",
+        "Write a run for other tools: NetCDF (CF conventions), Zarr (ArviZ), or a flat table, Parquet or CSV.",
     ),
     "check": ("reading", "Read every file of a run, and name those that are broken."),
     "support": ("support", "Collect versions, model and last step of a run, for a report that something is wrong."),

@@ -1,4 +1,4 @@
-"""Commands that read a run, or write something beside it: ``predict``, ``summary``, ``export``, …"""
+"""Commands that read a run, or write something beside it: ``predict``, ``summary``, …"""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from seqgp.evaluate.predict import predict as predict_at
 from seqgp.evaluate.transformed import in_units
 from seqgp.io.configuration import DataSection
 from seqgp.io.dates import time_from
-from seqgp.io.export import EXPORTS, export_run, write_table
+from seqgp.io.export import write_table
 from seqgp.io.store import Store
 from seqgp.io.summary import STATISTICS, flat_parameters
 from seqgp.io.tables import points_from
@@ -158,21 +158,6 @@ def summary(folder: RunFolder, json: Json = False, debug: Debug = False) -> None
     times = f"{moment(store, steps[0].t)} to {moment(store, last.t)}"
     lines = [*said["motions"], *([] if noise is None else noise.lines())]
     show(said, json, lambda out: _show_summary(out, said, info, times, lines))
-
-
-@command
-def export(
-    folder: RunFolder,
-    output: Annotated[Path, typer.Argument(metavar="OUT.nc|.zarr|.parquet|.csv", help="What to write.")],
-    force: Force = False,
-    json: Json = False,
-    debug: Debug = False,
-) -> None:
-    """Write a run for other tools: NetCDF or Zarr (ArviZ, xarray), or one flat table of the latent, Parquet or CSV."""
-    store = open_run(folder)
-    check_output(output, EXPORTS, force)
-    export_run(store, output)
-    show({"written": output}, json, lambda out: out.print(f"wrote {output}", markup=False))
 
 
 @command

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,10 +13,10 @@ from jaxtyping import Array
 
 from seqgp.base.errors import extra
 from seqgp.base.info import ChainInfo, Info, OnlineInfo
-from seqgp.base.snapshot import Snapshot
 from seqgp.base.transforms import Transform, transform_of
 from seqgp.io.errors import StoreError
 from seqgp.io.naming import Naming, naming_of
+from seqgp.io.records import Locations, Record, location_names, locations_of
 from seqgp.io.step import labels_of
 from seqgp.io.store import Store
 from seqgp.likelihoods.gaussian import RATIOS, STATION
@@ -29,17 +29,7 @@ from seqgp.samplers.validation import check_state
 with extra("io"):
     import xarray as xr
 
-SPARSE = 4  # times as many names as rows of a step, at most, are an axis of locations
 PREDICTIVE_SEED = 0  # of the replicated data: the same run gives the same tree
-
-
-class Record(NamedTuple):
-    """A step in memory."""
-
-    state: State
-    info: Info
-    snapshot: Snapshot
-    labels: list[str] | None
 
 
 def to_datatree(source: Any, model: Model | None = None) -> xr.DataTree:
@@ -59,8 +49,8 @@ def to_datatree(source: Any, model: Model | None = None) -> xr.DataTree:
     store = source if isinstance(source, Store) else source.store
     model = model or getattr(source, "model", None)
     records = _records(source, store)
-    names = _location_names(records)
-    locations = _locations(records, names)
+    names = location_names(records)
+    locations = locations_of(records, names)
     section = {} if store is None else store.manifest.section("data")
     naming, transform = naming_of(section, records[-1].snapshot.x.shape[1]), transform_of(section)
     times = _times([record.state.t for record in records], naming)
@@ -101,31 +91,6 @@ def _records(source: Any, store: Store | None) -> list[Record]:
     return records
 
 
-class _Locations(NamedTuple):
-    """Where the rows of each step stand along the axis of locations."""
-
-    rows: list[np.ndarray]
-    size: int
-
-    def put(self, values: list[Any], axis: int) -> list[np.ndarray]:
-        """The values of each step along the whole axis, NaN at the locations that it does not have."""
-        return [self._put(np.asarray(step, dtype=float), rows, axis) for step, rows in zip(values, self.rows)]
-
-    def _put(self, values: np.ndarray, rows: np.ndarray, axis: int) -> np.ndarray:
-        first = np.moveaxis(values, axis, 0)
-        whole = np.full((self.size, *first.shape[1:]), np.nan)
-        whole[rows] = first
-        return np.moveaxis(whole, 0, axis)
-
-
-def _locations(records: list[Record], names: list[str] | None) -> _Locations:
-    if names is None:
-        rows = [np.arange(len(record.snapshot.x)) for record in records]
-        return _Locations(rows, max(map(len, rows)))
-    number = {name: i for i, name in enumerate(names)}
-    return _Locations([np.array([number[name] for name in record.labels or ()]) for record in records], len(names))
-
-
 def _stack(arrays: list[np.ndarray], axis: int) -> np.ndarray:
     """Stack along a new axis, padded with NaN to the largest shape."""
     arrays = [np.asarray(a, dtype=float) for a in arrays]
@@ -152,7 +117,7 @@ def _back(values: Any, transform: Transform | None) -> np.ndarray:
     return np.asarray(values) if transform is None else transform.inverse(values)
 
 
-def _posterior(records: list[Record], locations: _Locations, transform: Transform | None) -> xr.Dataset:
+def _posterior(records: list[Record], locations: Locations, transform: Transform | None) -> xr.Dataset:
     chains = _chains(records[-1])
     same = [record for record in records if _chains(record) == chains]
     if len(same) != len(records):
@@ -172,7 +137,7 @@ def _posterior(records: list[Record], locations: _Locations, transform: Transfor
     return data.assign_coords({dim: np.arange(size) for dim, size in data.sizes.items() if dim != "time"})
 
 
-def _predictive(records: list[Record], locations: _Locations, model: Model, transform: Transform | None) -> xr.Dataset:
+def _predictive(records: list[Record], locations: Locations, model: Model, transform: Transform | None) -> xr.Dataset:
     chains = _chains(records[-1])
     dims = _data_dims(records)
     drawn = [_back(_replicate(record, model), transform) for record in records]
@@ -221,7 +186,7 @@ def _data_dims(records: list[Record]) -> tuple[str, ...]:
     return tuple(f"y_dim_{i}" for i in range(snapshots[-1].y.ndim))
 
 
-def _observed(records: list[Record], locations: _Locations, naming: Naming, transform: Transform | None) -> xr.Dataset:
+def _observed(records: list[Record], locations: Locations, naming: Naming, transform: Transform | None) -> xr.Dataset:
     dims, data = _data_dims(records), [record.snapshot.y for record in records]
     data = data if transform is None else [transform.restored(y) for y in data]
     stacked = _stack(locations.put(data, axis=0) if dims == ("location",) else data, axis=0)
@@ -229,7 +194,7 @@ def _observed(records: list[Record], locations: _Locations, naming: Naming, tran
     return xr.Dataset({"y": xr.Variable(("time", *dims), stacked, attributes)})
 
 
-def _constant(records: list[Record], locations: _Locations, naming: Naming) -> xr.Dataset:
+def _constant(records: list[Record], locations: Locations, naming: Naming) -> xr.Dataset:
     inputs = np.stack(locations.put([record.snapshot.x for record in records], axis=0))
     variables = {"x": xr.Variable(("time", "location", "dimension"), inputs)}
     contexts = [_named_leaves(record.snapshot.context) for record in records]
@@ -279,16 +244,3 @@ def _own_figures(infos: list[Info]) -> tuple[str, ...]:
     if all(isinstance(info, OnlineInfo) for info in infos):
         return ("ess", "log_evidence", "log_evidence_se")
     return ("log_likelihood", "max_rhat") if all(isinstance(info, ChainInfo) for info in infos) else ()
-
-
-def _location_names(records: list[Record]) -> list[str] | None:
-    """The names of all locations in the order in which they were first seen; ``None`` where names do not tell them.
-
-    That is where a name stands twice in a step, or where most are seen only once and the axis would be nearly empty.
-    """
-    found: dict[str, None] = {}
-    for record in records:
-        if record.labels is None or len(set(record.labels)) < len(record.labels):
-            return None
-        found |= dict.fromkeys(record.labels)
-    return list(found) if len(found) <= SPARSE * max(len(record.labels or ()) for record in records) else None

@@ -14,6 +14,7 @@ import numpy as np
 from seqgp.base.errors import extra
 from seqgp.base.transforms import Transform, transform_of
 from seqgp.io.arviz import to_datatree
+from seqgp.io.cf import DRAWS, cf_dataset
 from seqgp.io.files import unwritten, write_atomically, write_csv
 from seqgp.io.naming import naming_of
 from seqgp.io.step import Step
@@ -26,17 +27,25 @@ with extra("io"):
 EXPORTS = (".nc", ".zarr", ".parquet", ".csv")
 
 
-def export_run(store: Store, path: Path) -> None:
-    """Write a run to a file by the ending of its name; it is there whole, or not at all."""
+def export_run(store: Store, path: Path, arviz: bool = False, draws: int | None = DRAWS) -> None:
+    """Write a run to a file by the ending of its name; it is there whole, or not at all.
+
+    Args:
+        store: the run.
+        path: the file: ``.nc`` after the CF conventions, ``.zarr`` as a tree for ArviZ, ``.parquet`` or ``.csv`` flat.
+        arviz: whether NetCDF too is the tree for ArviZ, with all draws and replicated data.
+        draws: of NetCDF after the CF conventions; all with ``None``.
+    """
     if path.suffix in (".parquet", ".csv"):
         write_table(path, latent_table(store))
         return
-    tree = to_datatree(store)
     if path.suffix == ".nc":
         # In memory first: where the disk is full, the library of the format brings the whole process down.
-        content = tree.to_netcdf(None, engine="h5netcdf")
+        data = to_datatree(store) if arviz else cf_dataset(store, draws)
+        content = data.to_netcdf(None, engine="h5netcdf")
         write_atomically(path, lambda file: file.write(content))
         return
+    tree = to_datatree(store)
     try:
         aside = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     except OSError as error:
