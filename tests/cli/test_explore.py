@@ -34,9 +34,10 @@ def table(tmp_path):
 
 def test_new_writes_priors_for_a_table_and_fit_takes_them(seqgp_, table):
     config = table.with_name("my.toml")
+    pd.read_csv(table).rename(columns={"height": "class"}).to_csv(table, index=False)
     code, _, err = seqgp_("new", config, "--table", table)
     assert code == 2
-    assert "'height', 'pm10' may all be the value; say so with --value" in err
+    assert "'class', 'pm10' may all be the value; say so with --value" in err
     code, out, err = seqgp_("new", config, "--table", table, "--value", "pm10")
     assert code == 0, err
     assert "8 stations at 60 times" in out
@@ -50,6 +51,28 @@ def test_new_writes_priors_for_a_table_and_fit_takes_them(seqgp_, table):
     config.write_text(text)
     small = pd.read_csv(table).head(24)
     small.to_csv(table, index=False)
+    assert seqgp_("fit", config)[0] == 0
+
+
+def test_a_height_is_a_covariate_whose_trend_is_removed(seqgp_, table):
+    """The lengthscales are those of the weather alone, and the weight has a prior around its slope."""
+    frame = pd.read_csv(table)
+    frame.assign(height=100 * frame.height, pm10=frame.pm10 - 0.02 * 100 * frame.height).to_csv(table, index=False)
+    config = table.with_name("my.toml")
+    code, out, err = seqgp_("new", config, "--table", table)
+    assert code == 0, err
+    assert "height: -0.0" in out
+    configuration = read_configuration(config)
+    assert configuration.data.covariates == {"height": "height"}
+    mean = configuration.model.mean
+    weight = mean.weights[0].__pydantic_extra__
+    assert weight["loc"] == pytest.approx(-0.02, abs=0.002)
+    assert weight["scale"] >= 0.02
+    assert mean.intercept.__pydantic_extra__["loc"] == pytest.approx(15.0, abs=4.0)
+    assert np.exp(configuration.model.time.lengthscale.__pydantic_extra__["loc"]) == pytest.approx(4.0, rel=0.8)
+    assert np.exp(configuration.model.scale.__pydantic_extra__["loc"]) == pytest.approx(3.0, rel=0.5)
+    config.write_text(config.read_text().replace("draws = 1000 ", "draws = 40\nparticles = 16 "))
+    frame.head(24).to_csv(table, index=False)
     assert seqgp_("fit", config)[0] == 0
 
 
@@ -97,3 +120,26 @@ def test_columns_are_guessed_where_there_is_one_answer(tmp_path):
         guess_columns(path)
     with pytest.raises(TableError, match="there is no column 'nope'"):
         guess_columns(path, time="nope")
+
+
+def test_names_with_units_and_the_long_format(tmp_path):
+    numbers, stations = np.arange(6.0), list("ababab")
+    path = written(tmp_path, date=numbers, station=stations, east_km=[1, 2] * 3, north_km=[2, 3] * 3, degrees=numbers)
+    assert guess_columns(path)[:4] == ("date", ("east_km", "north_km"), "degrees", "station")
+    path = written(tmp_path, unique_id=stations, ds=numbers, y=numbers, lon=[1, 2] * 3, lat=[5, 6] * 3)
+    assert guess_columns(path)[:4] == ("ds", ("lon", "lat"), "y", "unique_id")
+    path = written(tmp_path, unique_id=stations, ds=numbers, y=numbers, x=[1, 2] * 3)
+    assert guess_columns(path)[:3] == ("ds", ("x",), "y")
+    path = written(tmp_path, unique_id=stations, ds=numbers, y=numbers)
+    with pytest.raises(TableError, match=r"no column is plainly the inputs.*must be joined to this one"):
+        guess_columns(path)
+
+
+def test_a_height_that_changes_or_is_missing_is_no_covariate(tmp_path):
+    numbers, stations = np.arange(6.0), list("ababab")
+    of_each = {"t": numbers, "station": stations, "x": [1, 2] * 3, "y": numbers}
+    path = written(tmp_path, **of_each, **{"Altitude (m)": [30, 50] * 3})
+    assert guess_columns(path, value="y").covariates == {"altitude": "Altitude (m)"}
+    for heights in (numbers, [30, None] * 3, [30, 30] * 3):
+        path = written(tmp_path, **of_each, altitude_m=heights)
+        assert guess_columns(path, inputs=("x",), value="y").covariates == {}

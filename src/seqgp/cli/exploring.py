@@ -14,9 +14,10 @@ from seqgp.cli.template import TEMPLATE
 from seqgp.evaluate.explore import DataExploration
 from seqgp.evaluate.explore import explore as explore_data
 from seqgp.evaluate.suggestion import in_words
+from seqgp.evaluate.trend import Trend, linear_trend
 from seqgp.io.configuration import ConfigurationError, DataSection, read_toml, validated
 from seqgp.io.files import write_atomically
-from seqgp.io.guess import guess_columns
+from seqgp.io.guess import HEIGHTS, guess_columns
 from seqgp.io.spec_entries import Strict
 from seqgp.io.tables import Columns, first_date, snapshots_from
 
@@ -64,9 +65,10 @@ def new(
     else:
         names = tuple(part.strip() for part in inputs.split(",")) if inputs else ()
         columns = guess_columns(table, time, names, value, location)
-        found, _ = _explored(table, columns, None)
-        text = configuration_text(config, table, columns, found, first_date(table, columns.time) is not None)
-        lines = in_words(found)
+        found, _, trend = _explored(table, columns, None)
+        dates = first_date(table, columns.time) is not None
+        text = configuration_text(config, table, columns, found, trend, dates)
+        lines = [*trend.lines(), *in_words(found)]
     write_atomically(config, lambda file: file.write(text.encode()))
     said = f"wrote {shown(config)}: edit it, then `seqgp fit {shown(config)}`"
     show({"written": config} | ({"found": lines} if lines else {}), json, lambda out: _say(out, [*lines, said]))
@@ -90,22 +92,23 @@ def explore(
         raise ConfigurationError(f"{config}: it has no section [data], which says where the table is")
     data = validated(config, text, {"data": content["data"]}, _DataOnly).data
     table = config.parent / data.file
-    found, season = _explored(table, data.columns(), period)
+    found, season, trend = _explored(table, data.columns(), period)
     from seqgp.report import exploration_report
 
     exploration_report(found, output, f"What {Path(data.file).name} says")
-    lines = in_words(found)
+    lines = [*trend.lines(), *in_words(found)]
     said = {"written": output, "found": lines, "period": season, "suggested": _as_json(found)}
     show(said, json, lambda out: _say(out, [*lines, f"wrote {shown(output)}: open it in a browser"]))
 
 
-def _explored(table: Path, columns: Columns, period: float | None) -> tuple[DataExploration, float | None]:
-    """What a table says, and the period that was looked at."""
+def _explored(table: Path, columns: Columns, period: float | None) -> tuple[DataExploration, float | None, Trend]:
+    """What a table says without the trend in heights, the period that was looked at, and the trend."""
     snapshots = snapshots_from(table, columns)
     dates = first_date(table, columns.time) is not None
     if period is None and dates:
         period = _season([one.t for one in snapshots], SEASONS[columns.unit])
-    return explore_data(snapshots, period), period
+    trend = linear_trend(snapshots, [name for name in columns.covariates if name in HEIGHTS])
+    return explore_data(trend.snapshots, period), period, trend
 
 
 def _season(times: list[float], day: float) -> float | None:

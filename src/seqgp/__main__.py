@@ -1,0 +1,5 @@
+"""``python -m seqgp`` is ``seqgp``."""
+
+from seqgp.cli import main
+
+main()
