@@ -24,7 +24,8 @@ from seqgp.statespace.components import apply_moves, latent_of, move_cov
 from seqgp.statespace.delay import station_delays
 from seqgp.statespace.dense import DenseFilter, DenseState
 from seqgp.statespace.observation import LatentGaussian, Observation, Query
-from seqgp.statespace.update import Update, approximate_update, gaussian_update
+from seqgp.statespace.site_filter import GaussianSites
+from seqgp.statespace.update import Update, approximate_update, gaussian_update, update_given_sites
 
 
 class DelayedMatrices(NamedTuple):
@@ -142,12 +143,21 @@ class DelayedFilter(DenseFilter):
     ) -> tuple[DelayedFilterState, Float[Array, ""]]:
         """The state with one more snapshot beside it, and the log density of its data given those before."""
         operator, update = self._of_data(matrices, state, observation)
+        return self._beside(state, operator, update), update.log_evidence
+
+    def _beside(self, state: DelayedFilterState, operator: Float[Array, "N M+q"], update: Update) -> DelayedFilterState:
         fall = self._as_rows(solve_lower(update.root, update.scale[:, None] * operator))
         growth = state.growth
         if update.growth is not None and self._widens:
             growth = self._as_rows(update.growth.T @ operator)
-        slope = operator.T @ update.slope
-        return state._replace(slope=slope, fall=fall, growth=growth, pending=jnp.ones(())), update.log_evidence
+        return state._replace(slope=operator.T @ update.slope, fall=fall, growth=growth, pending=jnp.ones(()))
+
+    def given_sites(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, matrices: DelayedMatrices, state: DelayedFilterState, observation: Observation, sites: GaussianSites
+    ) -> DelayedFilterState:
+        """The state with Gaussian sites beside it, in place of the data of a snapshot."""
+        operator, f, f_cov = self._at_data(matrices, state, observation)  # pyright: ignore[reportArgumentType]
+        return self._beside(state, operator, update_given_sites(sites.tau, sites.nu, f, f_cov))
 
     def faults(self, matrices, state, observation: Observation) -> Array | None:
         """What is wrong with each datum of a snapshot, as an index of :data:`seqgp.statespace.snapshot_ep.FAULTS`."""
@@ -229,22 +239,29 @@ class DelayedFilter(DenseFilter):
     def _of_data(self, matrices, state, observation: Observation) -> tuple[Float[Array, "N M+q"], Update]:
         """What the data see of ``(f, β)``, and what they do to ``f`` there."""
         parameters, likelihood = matrices.parameters, self.ssm.model.likelihood
-        seen, context, line = jnp.asarray(observation.seen), observation.context, observation.line
-        at_sites = jax.nn.one_hot(jnp.asarray(observation.operator.index), self.sites, dtype=float)
-        operator = jnp.concatenate([at_sites, jnp.asarray(observation.design)], axis=1)
-        offset = self.ssm.offset(parameters, observation.columns)
-        if line is not None:
-            slope, shift = line.slope_and_shift(likelihood, context, parameters)
-            operator, offset = slope @ operator, slope @ offset + shift
-        mean, cov = self._now(matrices, state)
-        f = operator @ mean + offset
-        operator = jnp.where(seen[:, None], operator, 0.0)
-        f_cov = operator @ cov @ operator.T
+        context, line = observation.context, observation.line
+        operator, f, f_cov = self._at_data(matrices, state, observation)  # pyright: ignore[reportArgumentType]
         if line is not None:
             return operator, gaussian_update(line.variance(likelihood, context, parameters), observation, f, f_cov)
         if likelihood.conjugate:
             return operator, gaussian_update(likelihood.noise(context, parameters) ** 2, observation, f, f_cov)
         return operator, approximate_update(likelihood, parameters, observation, f, f_cov)
+
+    def _at_data(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, matrices: DelayedMatrices, state: DelayedFilterState, observation: Observation
+    ) -> tuple[Float[Array, "N M+q"], Float[Array, " N"], Float[Array, "N N"]]:
+        """What the data see of ``(f, β)``, and mean and covariance of ``f`` there."""
+        parameters, line = matrices.parameters, observation.line
+        at_sites = jax.nn.one_hot(jnp.asarray(observation.operator.index), self.sites, dtype=float)
+        operator = jnp.concatenate([at_sites, jnp.asarray(observation.design)], axis=1)
+        offset = self.ssm.offset(parameters, observation.columns)
+        if line is not None:
+            slope, shift = line.slope_and_shift(self.ssm.model.likelihood, observation.context, parameters)
+            operator, offset = slope @ operator, slope @ offset + shift
+        mean, cov = self._now(matrices, state)
+        f = operator @ mean + offset
+        operator = jnp.where(jnp.asarray(observation.seen)[:, None], operator, 0.0)
+        return operator, f, operator @ cov @ operator.T
 
     def _now(self, matrices, state) -> tuple[Float[Array, " M+q"], Float[Array, "M+q M+q"]]:
         """The latent at the sites at the present time, and the coefficients of the mean, before the present data."""

@@ -19,7 +19,9 @@ from seqgp.linalg.types import Array, ArrayLike
 from seqgp.statespace.delay import DelayedField, station_delays
 from seqgp.statespace.delay_window import window_step
 from seqgp.statespace.dense import DenseFilter, DenseMatrices, DenseState
+from seqgp.statespace.gauss_markov import GaussMarkov, gauss_markov
 from seqgp.statespace.observation import LatentGaussian, Observation, Query, SiteOperator
+from seqgp.statespace.site_filter import GaussianSites
 
 SLACK = 0.5  # of the spread of delays: how much further back than the stations see the states are kept
 
@@ -114,6 +116,32 @@ class DelayedWindowFilter(DenseFilter):
         """The state given one more snapshot, and the log density of its data given those before."""
         found, log_evidence = super().update(matrices, state, observation)  # pyright: ignore[reportArgumentType]
         return WindowFilterState(*found, state.age), log_evidence
+
+    def absorb_with_sites(self, matrices: Any, state: Any, observation: Observation) -> tuple[Any, GaussianSites]:
+        """The state given one more snapshot that is not Gaussian, and the sites of EP in the latent function itself."""
+        found, sites = super().absorb_with_sites(matrices, state, observation)
+        return WindowFilterState(*found, state.age), sites
+
+    def given_sites(self, matrices: Any, state: Any, observation: Observation, sites: GaussianSites) -> Any:
+        """The state given Gaussian sites in place of the data of a snapshot."""
+        return WindowFilterState(*super().given_sites(matrices, state, observation, sites), state.age)
+
+    def history_prior(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, matrices: WindowMatrices, dts: Float[Array, " T"], times: Float[Array, " T"]
+    ) -> tuple[GaussMarkov, Float[Array, "T p"]]:
+        """The vectors at many times as one field at a single site; data see its values at the newest snapshot."""
+        terms, start = self._terms(matrices), self.start(matrices)
+
+        def one_step(age, dt):
+            step = window_step(terms, age, dt, 0, lags=matrices.lag, known=self.known)
+            return jnp.concatenate([jnp.zeros(1), age[:-1] + dt]), (step.move, step.noise)
+
+        _, (move, noise) = jax.lax.scan(one_step, start.age, dts)
+        first = jax.scipy.linalg.block_diag(move[0], jnp.eye(len(self.ssm.in_state)))
+        cov = (first @ start.covariance @ first.T).at[: self.fields, : self.fields].add(noise[0])
+        prior = gauss_markov(0.5 * (cov + cov.T), move, (noise,), (jnp.ones((1, 1)),))
+        newest = jnp.zeros(self.fields // self.sites).at[np.array(self._newest()) // self.sites].set(1.0)
+        return prior, jnp.broadcast_to(newest, (len(dts), len(newest)))
 
     def predict_f(self, matrices: Any, state: Any, query: Query) -> LatentGaussian:
         """Coefficients of the mean, and ``f`` at inputs, from the last snapshot on."""

@@ -18,11 +18,12 @@ from seqgp.fields.sites import round_size
 from seqgp.kernels.base import Parameters
 from seqgp.linalg.factor import inverse_root, solve_lower
 from seqgp.linalg.types import Array, ArrayLike
+from seqgp.statespace.gauss_markov import GaussMarkov, gauss_markov
 from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.observation import LatentGaussian, Observation, Query, SiteOperator, padded
 from seqgp.statespace.site_filter import GaussianSites
 from seqgp.statespace.transition import moved, moved_covariance
-from seqgp.statespace.update import Update, approximate_update, gaussian_update
+from seqgp.statespace.update import Update, approximate_update, gaussian_update, update_given_sites
 
 SMALL = 64  # components up to which the states of all particles are filtered at once
 
@@ -106,6 +107,14 @@ class DenseFilter(eqx.Module):
         mean = moved(transition.move, state.mean[:, None], self.sites)[:, 0]
         return DenseState(mean, moved_covariance(transition, matrices.space, state.covariance))
 
+    def history_prior(
+        self, matrices: DenseMatrices, dts: Float[Array, " T"], times: Float[Array, " T"]
+    ) -> tuple[GaussMarkov, Float[Array, "T p"]]:
+        """The states at many times, each a time ``dt`` after the one before, and ``h`` of the operator at each."""
+        steps = jax.vmap(lambda dt: self.ssm.transition(matrices.parameters, dt))(dts)
+        prior = gauss_markov(self.start(matrices).covariance, steps.move, steps.noise, matrices.space)
+        return prior, jax.vmap(lambda t: self.ssm.observe(matrices.parameters, t))(times)
+
     def update(
         self, matrices: DenseMatrices, state: DenseState, observation: Observation
     ) -> tuple[DenseState, Float[Array, ""]]:
@@ -128,6 +137,13 @@ class DenseFilter(eqx.Module):
         fine = jnp.isfinite(nu)
         return self._moved_by(state, cross, update), GaussianSites(*(jnp.where(fine, part, 0.0) for part in (tau, nu)))
 
+    def given_sites(
+        self, matrices: DenseMatrices, state: DenseState, observation: Observation, sites: GaussianSites
+    ) -> DenseState:
+        """The state given Gaussian sites in place of the data of a snapshot."""
+        cross, f, f_cov = self._at_data(matrices, state, observation)
+        return self._moved_by(state, cross, update_given_sites(sites.tau, sites.nu, f, f_cov))
+
     def _moved_by(self, state: DenseState, cross: Float[Array, "n N"], update: Update) -> DenseState:
         """The state after an update of ``f`` at the data."""
         # LAPACK leaves the solution by columns. The barrier has it taken as its transpose by rows, whose product with
@@ -148,12 +164,26 @@ class DenseFilter(eqx.Module):
     ) -> tuple[Float[Array, "n N"], Update, Float[Array, " N"]]:
         """The covariance of the state with ``f`` at the data, what those do to ``f``, and its mean before."""
         parameters, likelihood = matrices.parameters, self.ssm.model.likelihood
-        seen, context, line = observation.seen, observation.context, observation.line
+        context, line = observation.context, observation.line
+        cross, f, f_cov = self._at_data(matrices, state, observation)
+        if line is not None:
+            update = gaussian_update(line.variance(likelihood, context, parameters), observation, f, f_cov)
+        elif likelihood.conjugate:
+            update = gaussian_update(likelihood.noise(context, parameters) ** 2, observation, f, f_cov)
+        else:
+            update = approximate_update(likelihood, parameters, observation, f, f_cov)
+        return cross, update, f
+
+    def _at_data(
+        self, matrices: DenseMatrices, state: DenseState, observation: Observation
+    ) -> tuple[Float[Array, "n N"], Float[Array, " N"], Float[Array, "N N"]]:
+        """The covariance of the state with ``f`` at the data (as a line sees it), and mean and covariance of ``f``."""
+        parameters, seen, line = matrices.parameters, observation.seen, observation.line
         operator = observation.operator.through(matrices.basis)
         offset = self.ssm.offset(parameters, observation.columns)
         h, slope = self.ssm.observe(parameters, observation.t), None
         if line is not None:
-            slope, shift = line.slope_and_shift(likelihood, context, parameters)
+            slope, shift = line.slope_and_shift(self.ssm.model.likelihood, observation.context, parameters)
             offset = slope @ offset + shift
 
         def by_data(rows):  # each row, a state, as the data see it
@@ -163,14 +193,7 @@ class DenseFilter(eqx.Module):
         cross = jnp.where(seen[None, :], by_data(state.covariance), 0.0)
         f = by_data(state.mean[None, :])[0] + offset
         f_cov = self._seen_by_columns(h, cross, operator, observation.design)
-        f_cov = jnp.where(seen[:, None], f_cov if slope is None else slope @ f_cov, 0.0)
-        if line is not None:
-            update = gaussian_update(line.variance(likelihood, context, parameters), observation, f, f_cov)
-        elif likelihood.conjugate:
-            update = gaussian_update(likelihood.noise(context, parameters) ** 2, observation, f, f_cov)
-        else:
-            update = approximate_update(likelihood, parameters, observation, f, f_cov)
-        return cross, update, f
+        return cross, f, jnp.where(seen[:, None], f_cov if slope is None else slope @ f_cov, 0.0)
 
     def as_dense(self, matrices: DenseMatrices, state: DenseState) -> tuple[DenseFilter, DenseMatrices, DenseState]:
         """As it is."""

@@ -6,18 +6,18 @@ and no time passes, so that histories of different lengths share one compilation
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Float, Int
 
 from seqgp.linalg.types import Array
-from seqgp.statespace.dense import DenseFilter, DenseMatrices, DenseState
+from seqgp.statespace.dense import DenseFilter, DenseMatrices
 from seqgp.statespace.ep import LogProb, ObservedHistory, ep
-from seqgp.statespace.gauss_markov import ObservationOperator, gauss_markov
+from seqgp.statespace.gauss_markov import ObservationOperator
 from seqgp.statespace.observation import Observation
-from seqgp.statespace.site_filter import GaussianSites, at_time, predict_state, steps_of, update_with_sites
+from seqgp.statespace.site_filter import GaussianSites
 from seqgp.statespace.update import PointwiseData, pointwise_log_probs
 
 SHARED_ITERATIONS = 20  # of EP at most, for sites that particles share
@@ -25,10 +25,10 @@ SHARED_TOLERANCE = 1e-3
 
 
 class LastStates(NamedTuple):
-    """The state at the last time: given the sites before it, and given its own too."""
+    """States of a filter given sites: after the last time but one (of a single time, before any data), and after it."""
 
-    predicted: DenseState
-    filtered: DenseState
+    before: Any
+    filtered: Any
 
 
 def observed_history(
@@ -36,11 +36,9 @@ def observed_history(
 ) -> tuple[ObservedHistory, LogProb]:
     """Prior, operator and data of all times (stacked observations), and the log likelihood of the data of one time."""
     ssm, parameters = filter.ssm, matrices.parameters
-    steps = jax.vmap(lambda dt: ssm.transition(parameters, dt))(observations.dt)
-    prior = gauss_markov(filter.start(matrices).covariance, steps.move, steps.noise, matrices.space)
+    prior, h = filter.history_prior(matrices, jnp.asarray(observations.dt), jnp.asarray(observations.t))
     times = jnp.arange(prior.floor.shape[0])
     prior = prior._replace(floor=jnp.where(times < length - 1, prior.floor, 0.0))
-    h = jax.vmap(lambda t: ssm.observe(parameters, t))(observations.t)
     index, weights = observations.operator
     if weights is not None and matrices.basis is not None:
         weights = weights @ matrices.basis
@@ -83,19 +81,23 @@ def shared_sites(
     return GaussianSites(*(jnp.where(usable, part, old) for part, old in zip(found.sites, sites)))
 
 
-def last_states(history: ObservedHistory, sites: GaussianSites, length: Int[Array, ""]) -> LastStates:
+def last_states(
+    filter: DenseFilter,
+    matrices: Any,
+    observations: Observation,
+    sites: GaussianSites,
+    length: Int[Array, ""],
+) -> LastStates:
     """The filter that takes sites for data, at the last real time."""
-    prior, seen = history.prior, jnp.asarray(history.operator.seen)
 
     def forward(carry, inputs):
-        index, step, now, site, at_data = inputs
-        predicted, last = carry
-        site = GaussianSites(*(jnp.where(at_data, part, 0.0) for part in site))
-        updated = update_with_sites(predicted.mean, predicted.covariance, now, site)
-        here = LastStates(predicted, DenseState(updated.mean, updated.cov))
-        last = jax.tree.map(lambda new, old: jnp.where(index < length, new, old), here, last)
-        return (DenseState(*predict_state(at_time(prior, step), updated.mean, updated.cov)), last), None
+        index, observation, site = inputs
+        state, last = carry
+        site = GaussianSites(*(jnp.where(observation.seen, part, 0.0) for part in site))
+        after = filter.given_sites(matrices, filter.predict(matrices, state, observation.dt), observation, site)
+        last = jax.tree.map(lambda new, old: jnp.where(index < length, new, old), LastStates(state, after), last)
+        return (after, last), None
 
-    start = DenseState(prior.mean, prior.cov)
-    inputs = (jnp.arange(len(seen)), steps_of(prior), history.operator, sites, seen)
+    start = filter.start(matrices)
+    inputs = (jnp.arange(len(observations.dt)), observations, sites)
     return jax.lax.scan(forward, (start, LastStates(start, start)), inputs)[0][1]

@@ -71,10 +71,14 @@ def gauss_markov(
     )
 
 
+def sites_seen_by(operator: ObservationOperator, n: int) -> int:
+    """How many sites the operator of one time sees; the prior may move the state as a whole, as that of one site."""
+    return (n - operator.design.shape[1]) // operator.h.shape[0]
+
+
 def observe(operator: ObservationOperator, rows: Float[Array, "k n"]) -> Float[Array, "k N"]:
     """``H`` applied to each row, a state, for the operator of one time; without the offset."""
-    order = operator.h.shape[0]
-    sites = (rows.shape[1] - operator.design.shape[1]) // order
+    order, sites = operator.h.shape[0], sites_seen_by(operator, rows.shape[1])
     h = jnp.asarray(operator.h)
     latent = sum((h[a] * rows[:, a * sites : (a + 1) * sites] for a in range(1, order)), start=h[0] * rows[:, :sites])
     if operator.weights is None:

@@ -22,6 +22,7 @@ from seqgp.statespace.gauss_markov import (
     observe,
     observe_adjoint,
     predict_covariance,
+    sites_seen_by,
     transition,
 )
 
@@ -107,17 +108,17 @@ def site_marginals(prior: GaussMarkov, operator: ObservationOperator, sites: Gau
 
     def backward(carry, inputs):
         step, now, tau, (gain, inner, slope, f_mean, f_variance, _) = inputs
-        sites_count = prior.space[0].shape[0]
+        sites_count, seen_sites = prior.space[0].shape[0], sites_seen_by(now, carry[0].shape[0])
         back = step[0].T
         lam = transition(back, carry[0][:, None], sites_count)[:, 0]
         weight = transition(back, transition(back, carry[1], sites_count).T, sites_count)
         lowered = weight @ gain
         mean, variance = f_mean - gain.T @ lam, f_variance - jnp.sum(gain * lowered, axis=0)
         pulled = slope + tau * (gain.T @ lam)
-        side = observe_adjoint(now, lowered * tau[None, :], sites_count)
+        side = observe_adjoint(now, lowered * tau[None, :], seen_sites)
         middle = inner + tau[:, None] * (gain.T @ lowered) * tau[None, :]
-        corner = observe_adjoint(now, observe_adjoint(now, middle, sites_count).T, sites_count)
-        lam = lam - observe_adjoint(now, pulled[None, :], sites_count)[0]
+        corner = observe_adjoint(now, observe_adjoint(now, middle, seen_sites).T, seen_sites)
+        lam = lam - observe_adjoint(now, pulled[None, :], seen_sites)[0]
         return (lam, weight - side - side.T + corner), (mean, jnp.maximum(variance, 0.0))
 
     nothing = (jnp.zeros_like(prior.mean), jnp.zeros_like(prior.cov))

@@ -127,6 +127,14 @@ def approximate_update(
     return Update(posterior.slope, posterior.root, posterior.scale, log_evidence, posterior.growth, fault, sites)
 
 
+def update_given_sites(
+    tau: Float[Array, " N"], nu: Float[Array, " N"], f: Float[Array, " N"], f_cov: Float[Array, "N N"]
+) -> Update:
+    """Sites ``exp(−½ tau f² + nu f)`` that are known; the log evidence is left at 0."""
+    found = site_posterior(SnapshotSites(tau, nu - tau * f), f_cov, signed=False)
+    return Update(found.slope, found.root, found.scale, jnp.zeros(()))
+
+
 class PointwiseData(NamedTuple):
     """What the likelihood of each datum needs besides ``f``."""
 

@@ -19,8 +19,10 @@ from seqgp.runtime.engine import compiled, in_threads
 from seqgp.runtime.processes import gathered, share
 from seqgp.samplers.online.filters import LANES, Filters, Spent, advanced, chosen, either, particle_slices
 from seqgp.samplers.online.history import Timeline
+from seqgp.statespace.delayed import DelayedFilter
+from seqgp.statespace.delayed_window import DelayedWindowFilter
 from seqgp.statespace.dense import DenseFilter
-from seqgp.statespace.ep import ep_refine
+from seqgp.statespace.ep import LogProb, ObservedHistory, ep_refine
 from seqgp.statespace.filter_history import last_states, observed_history, shared_sites
 from seqgp.statespace.gauss_markov import observe
 from seqgp.statespace.observation import Observation, padded, stacked
@@ -96,8 +98,7 @@ def whole_numbers_of_paths(variance: float, paths: int) -> int:
 
 def shared_history(history: Timeline, central: Float[np.ndarray, " d"]) -> tuple[SharedHistory, float]:
     """With the sites at a value of ``z``, and the seconds that compilation took."""
-    filter = history.filter
-    assert isinstance(filter, DenseFilter)
+    filter = path_filter(history)
     each = [one for segment in history.segments for one in segment.observations]
     size = max(len(one.y) for one in each)
     each = [padded(one, size) for one in each]
@@ -109,22 +110,34 @@ def shared_history(history: Timeline, central: Float[np.ndarray, " d"]) -> tuple
     return SharedHistory(filter, observations, count, jax.tree.map(np.asarray, run())), seconds
 
 
+def path_filter(history: Timeline) -> DenseFilter:
+    """A filter of all sites whose states, one a time, are Gauss–Markov.
+
+    Where snapshots come further apart than delays spread, the states of two of them reach back far enough.
+    """
+    filter = history.filter
+    assert isinstance(filter, DenseFilter)
+    if isinstance(filter, DelayedFilter):
+        return DelayedWindowFilter(filter.ssm, filter.x, filter.mask, filter.mask, 2)
+    return filter
+
+
 def padded_length(length: int) -> int:
     """16, 32, 64, …: each is a compilation of long programs, and times that are padding cost little beside it."""
     return 2 ** max(4, int(np.ceil(np.log2(length))))
 
 
-def exact_filters(shared: SharedHistory, z: Float[np.ndarray, "S d"], segment: int) -> tuple[Filters, Any, float]:
-    """Filters given EP over the whole history; each group's sites and predicted states; seconds of compilation.
+def exact_filters(history: Timeline, shared: SharedHistory, z: Float[np.ndarray, "S d"]) -> tuple[Filters, Any, float]:
+    """Filters given EP over the whole history; each group's sites and last states but one; seconds of compilation.
 
     They follow from data, ``z`` and the shared sites alone, so that a state from disk has the same, bit for bit.
     """
     mine = z[share(len(z))]
-    runs = [compiled(_refine, *shared, _whole(mine[part])) for part in particle_slices(len(mine))]
+    runs = [compiled(_refine, *shared, _whole(mine[part]), history.filter) for part in particle_slices(len(mine))]
     found = in_threads([run for run, _ in runs])
     sizes = [len(mine[part]) for part in particle_slices(len(mine))]
     kept = [jax.tree.map(lambda leaf: leaf[:size], one) for one, size in zip(found, sizes)]  # noqa: B023
-    filters = Filters(tuple((matrices, state) for matrices, state, _, _ in kept), segment)
+    filters = Filters(tuple((matrices, state) for matrices, state, _, _ in kept), len(history.segments) - 1)
     refined = [(whole[2], real[3]) for whole, real in zip(found, kept)]
     return filters, refined, sum(seconds for _, seconds in runs)
 
@@ -133,13 +146,24 @@ def evaluate(
     history: Timeline, shared: SharedHistory, z: Float[np.ndarray, "S d"], paths: int, rng: np.random.Generator
 ) -> ExactEvaluation:
     """``log Ẑ`` of values of ``z``, with random numbers of its own for each."""
-    filters, refined, seconds = exact_filters(shared, z, len(history.segments) - 1)
+    return evaluate_with(history, shared, z, paths, path_seeds(rng, len(z)))
+
+
+def path_seeds(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Random keys of the paths of many values of ``z``, as numbers."""
+    return rng.integers(0, 2**32, (count, 2), dtype=np.uint32)
+
+
+def evaluate_with(
+    history: Timeline, shared: SharedHistory, z: Float[np.ndarray, "S d"], paths: int, seeds: np.ndarray
+) -> ExactEvaluation:
+    """The same with given keys of the paths."""
+    filters, refined, seconds = exact_filters(history, shared, z)
     snapshot, count = history.snapshots[-1], len(z)
     n = len(history.ssm.in_state) + len(snapshot.x)
-    keys = rng.integers(0, 2**32, (count, 2), dtype=np.uint32)
     mine = share(count)
-    own_z, own_keys = z[mine], keys[mine]
-    size = filters.groups[0][1].mean.shape[1]
+    own_z, own_keys = z[mine], seeds[mine]
+    size = shared.filter.fields + len(history.ssm.in_state)
     lanes = LANES if shared.filter.together() else 1
     segments = segments_for(len(shared.observations.dt), int(np.ceil(size * np.sqrt(lanes))))
     parts = particle_slices(len(own_z))
@@ -163,11 +187,11 @@ def evaluate(
     return ExactEvaluation(ExactFilters(filters, draws), before, increment, spent)
 
 
-def _last_increments(history: Timeline, filters: Filters, predicted: list[Any]) -> Float[np.ndarray, " S"]:
-    """Of the last snapshot by EP of it alone, from predicted states: by the program that takes new snapshots."""
+def _last_increments(history: Timeline, filters: Filters, states: list[Any]) -> Float[np.ndarray, " S"]:
+    """Of the last snapshot by EP of it alone, from the states before it: by the program that takes new snapshots."""
     segment = history.segments[-1]
-    alone = segment._replace(observations=(segment.observations[-1]._replace(dt=np.zeros(())),))
-    before = Filters(tuple((matrices, state) for (matrices, _), state in zip(filters.groups, predicted)), 0)
+    alone = segment._replace(observations=segment.observations[-1:])
+    before = Filters(tuple((matrices, state) for (matrices, _), state in zip(filters.groups, states)), 0)
     return advanced(history._replace(segments=(alone,)), before)[1]
 
 
@@ -188,20 +212,33 @@ def _whole(rows: np.ndarray) -> np.ndarray:
 
 
 def _over_bundles(filter: DenseFilter, function, *args):
-    return jax.lax.map(lambda one: function(*one), args, batch_size=LANES if filter.together() else None)
+    if not filter.together():
+        return jax.lax.map(lambda one: function(*one), args)
+    count = len(args[0])  # of whole bundles; sizes are given, because some leaves are empty
+    bundles = jax.tree.map(lambda leaf: leaf.reshape(count // LANES, LANES, *leaf.shape[1:]), args)
+    found = jax.lax.map(lambda some: jax.vmap(function)(*some), bundles)
+    return jax.tree.map(lambda leaf: leaf.reshape(count, *leaf.shape[2:]), found)
 
 
-def _refine(filter: DenseFilter, observations: Observation, length, sites: GaussianSites, z):
-    """Matrices, filtered states, refined sites and states predicted for the last time."""
+def refined_sites(
+    filter: DenseFilter, history: ObservedHistory, log_prob: LogProb, sites: GaussianSites
+) -> GaussianSites:
+    """The sites of EP at one value of ``z``, from shared ones."""
     bell_shaped = filter.ssm.model.likelihood.bell_shaped
+    refined, _, _ = ep_refine(history, log_prob, sites, bell_shaped=bell_shaped, iterations=ITERATIONS)
+    return GaussianSites(*(jnp.where(jnp.isfinite(new), new, old) for new, old in zip(refined, sites)))
+
+
+def _refine(filter: DenseFilter, observations: Observation, length, sites: GaussianSites, z, onward: DenseFilter):
+    """Matrices and last states of the filter to go on with, refined sites, and the states before."""
 
     def one(z):
         matrices = filter.matrices(z)
         history, log_prob = observed_history(filter, matrices, observations, length)
-        refined, _, _ = ep_refine(history, log_prob, sites, bell_shaped=bell_shaped, iterations=ITERATIONS)
-        refined = GaussianSites(*(jnp.where(jnp.isfinite(new), new, old) for new, old in zip(refined, sites)))
-        states = last_states(history, refined, length)
-        return matrices, states.filtered, refined, states.predicted
+        refined = refined_sites(filter, history, log_prob, sites)
+        own = onward.matrices(z)
+        states = last_states(onward, own, observations, refined, length)
+        return own, states.filtered, refined, states.before
 
     return _over_bundles(filter, one, z)
 

@@ -290,8 +290,6 @@ class OnlineSampler:
             return "paths=0: EP of each snapshot alone"
         if self.forget != 1:
             return "forget < 1: the past is discounted, which paths do not correct"
-        if self.model.kernel.delayed:
-            return "seqgp.Delayed: its stations have local times, which paths do not follow"
         return "" if self.history is None else "history=: paths need all data"
 
     def _paths(self) -> int | str:

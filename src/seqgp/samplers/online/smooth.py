@@ -21,6 +21,7 @@ from seqgp.samplers.online.history import Timeline, build_timeline, dense_filter
 from seqgp.samplers.online.network import network_filter
 from seqgp.samplers.online.sampler import OnlineSampler
 from seqgp.samplers.online.smooth_delayed import draws_of_the_past
+from seqgp.samplers.online.smooth_exact import paths_of_the_past
 from seqgp.samplers.online.state import OnlineState
 from seqgp.samplers.online.surrogate import SnapshotSurrogate
 from seqgp.samplers.validation import check_key, check_state
@@ -52,7 +53,8 @@ def smooth(
     """Draws of the latent function at past times given all data so far.
 
     Each draw is one path of the latent function at one value of the parameters, so you can take differences between
-    times or places draw by draw.
+    times or places draw by draw. With ``paths=`` the draws are weighted paths, without the error of EP (not for
+    ``seqgp.Delayed``).
 
     Args:
         key: a random key.
@@ -86,7 +88,12 @@ def smooth(
         z = np.asarray(few.particles.z)[few.particle]
     asked = _asked(history.snapshots, moments, inputs, context)
     fresh = None if inputs is None or history.layout.knots is not None else new_rows(history.layout.x, inputs)
-    paths = _paths(key, history, z, moments, fresh if fresh is not None and len(fresh) else None)
+    fresh = fresh if fresh is not None and len(fresh) else None
+    if state.correction is None:
+        paths = _paths(key, history, z, moments, fresh)
+    else:
+        index = np.searchsorted([snapshot.t for snapshot in history.snapshots], moments)
+        z, paths = paths_of_the_past(key, history, state, index, moments, fresh, len(z))
     found = {t: _latent(history, at, fresh, paths[:, i], z) for i, (t, at) in enumerate(asked.items())}
     return Smoothed(wanted, tuple(asked[t].x for t in wanted), tuple(found[t] for t in wanted))
 
@@ -200,7 +207,7 @@ def _draw_paths(filter: DenseFilter | NetworkFilter, observations: Observation, 
 def _latent(history: Timeline, at: _Asked, fresh: np.ndarray | None, rows: np.ndarray, z: np.ndarray) -> np.ndarray:
     """``f`` at the inputs asked for, from its zero-mean part at sites and fresh inputs, and from the mean."""
     ssm, layout = history.ssm, history.layout
-    if fresh is not None and len(fresh):
+    if fresh is not None:
         layout = layout._replace(x=np.concatenate([layout.x, fresh]))
     operator = operator_of(layout, at.x)
     known = rows.shape[1] - len(ssm.in_state)

@@ -150,7 +150,7 @@ class OnlineState(NamedTuple):
             filters, _, _ = run_filters(first, z, kept)
         else:
             shared, _ = shared_history(first, self.correction.central)
-            filters, _, _ = exact_filters(shared, z, len(first.segments) - 1)
+            filters, _, _ = exact_filters(first, shared, z)
         for snapshot, surrogate in zip(self.snapshots[kept:], self.surrogates[kept:]):
             first = first.with_snapshot(snapshot, surrogate)
             filters, _, _ = advanced(first, filters)

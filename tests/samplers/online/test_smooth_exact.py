@@ -1,0 +1,81 @@
+"""Draws of the past by weighted paths, for counts: skew as their posterior is, which Gaussians are not."""
+
+import jax
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from scipy import stats
+
+import seqgp
+
+TIMES, COUNTS, MEAN, SCALE = np.array([0.0, 0.6, 1.4]), np.array([0.0, 4.0, 0.0]), -0.5, 2.5
+DRAWS = 4000
+
+
+def model(scale=SCALE):
+    kernel = seqgp.Separable(seqgp.kernels.Matern12(1.0), seqgp.kernels.Matern12(1.0), scale)
+    return seqgp.Model(kernel, seqgp.likelihoods.Poisson(), mean=MEAN)
+
+
+def snapshots():
+    return [seqgp.Snapshot(float(t), np.zeros((1, 1)), np.array([y])) for t, y in zip(TIMES, COUNTS)]
+
+
+def reached(sampler):
+    state, _ = sampler.init(jax.random.key(0), snapshots()[0])
+    for i, snapshot in enumerate(snapshots()[1:], start=1):
+        state, _ = sampler.step(jax.random.key(i), state, snapshot)
+    return state
+
+
+def by_quadrature(t):
+    """Mean, sd and skewness of the latent function at a time, and at another a little later."""
+    every = np.append(TIMES, t)
+    line = np.linspace(-14, 7, 64)
+    path = np.stack(np.meshgrid(*[line] * 4, indexing="ij"), axis=-1)
+    covariance = SCALE**2 * np.exp(-np.abs(every[:, None] - every))
+    logs = stats.multivariate_normal(np.zeros(4), covariance).logpdf(path)
+    logs = logs + stats.poisson.logpmf(COUNTS, np.exp(path[..., :3] + MEAN)).sum(-1)
+    mass = np.exp(logs - logs.max())
+    found = []
+    for axis in (0, 3):
+        p = mass.sum(axis=tuple(set(range(4)) - {axis})) / mass.sum()
+        mean = p @ line
+        sd = np.sqrt(p @ (line - mean) ** 2)
+        found.append((mean + MEAN, sd, p @ (line - mean) ** 3 / sd**3))
+    return found
+
+
+@pytest.mark.parametrize("paths", [0, 16])
+def test_the_past_is_skew_as_the_posterior_is(paths):
+    """Mean, sd and skewness within four Monte Carlo errors with paths; EP's draws have no skewness."""
+    sampler = seqgp.OnlineSampler(model(), particles=64, draws=DRAWS, paths=paths)
+    found = seqgp.smooth(jax.random.key(7), sampler, reached(sampler), [0.0, 0.3], draws=DRAWS)
+    truth, draws = by_quadrature(0.3), [latent[:, 0] for latent in found.latent]
+    if not paths:
+        assert abs(stats.skew(draws[0]) - truth[0][2]) > 6 * np.sqrt(6 / DRAWS)
+        return
+    for one, (mean, sd, skew) in zip(draws, truth):
+        assert abs(one.mean() - mean) < 4 * sd / np.sqrt(DRAWS)
+        assert abs(one.std() / sd - 1) < 4 * np.sqrt((2 + 3 * abs(skew)) / 4 / DRAWS)
+        assert abs(stats.skew(one) - skew) < 5 * np.sqrt(6 / DRAWS)
+
+
+def test_parameters_new_places_and_stations_that_joined():
+    """Draws belong to the values of the parameters that they are of; places that are no sites are asked about too."""
+    kernel = seqgp.Separable(seqgp.kernels.Matern32(dist.LogNormal(0.0, 0.5)), seqgp.kernels.Matern12(1.0), 1.0)
+    counts = seqgp.Model(kernel, seqgp.likelihoods.Poisson(), mean=dist.Normal(0.0, 2.0))
+    x = np.array([[0.0], [1.0], [2.0]])
+    data = [seqgp.Snapshot(0.5 * i, x[: 2 + (i > 1)], np.full(2 + (i > 1), 20.0)) for i in range(4)]
+    sampler = seqgp.OnlineSampler(counts, particles=32, draws=64, paths=8)
+    state, _ = sampler.init(jax.random.key(0), data[0])
+    for i, snapshot in enumerate(data[1:], start=1):
+        state, _ = sampler.step(jax.random.key(i), state, snapshot)
+    at_data = seqgp.smooth(jax.random.key(1), sampler, state, [0.0, 0.75, 1.5])
+    assert [one.shape for one in at_data.latent] == [(64, 2), (64, 2), (64, 3)]
+    for one in at_data.latent:
+        np.testing.assert_allclose(one.mean(0), np.log(20.0), atol=0.3)
+    anywhere = seqgp.smooth(jax.random.key(1), sampler, state, [0.0, 1.5], x=np.array([[1.0], [0.5], [9.0]]))
+    for one in anywhere.latent:
+        np.testing.assert_allclose(one.mean(0)[:2], np.log(20.0), atol=0.3)
+        assert one[:, 2].std() > 3 * one[:, 0].std()
