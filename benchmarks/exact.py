@@ -8,15 +8,17 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from experiments.long_likelihoods import APART, STREAMS, drawn, log_evidence, model, places
+from experiments.likelihood_streams import APART, STREAMS, drawn, model, places
+from experiments.long_likelihoods import log_evidence
 
 import seqgp
 from benchmarks.lines import Line, in_own_process, main
+from benchmarks.peers import nuts
 from seqgp.samplers.online.exact import evaluate, shared_history
 from seqgp.samplers.online.history import build_timeline
 from seqgp.statespace.model import StateSpaceModel
 
-COUNTS = "Poisson, one in four"
+COUNTS = "Poisson, mean 0.3"
 
 
 class Sizes(NamedTuple):
@@ -26,13 +28,18 @@ class Sizes(NamedTuple):
     many: tuple[int, int] = (50, 200)
     one: tuple[int, int] = (1, 200)
     filter: tuple[int, int] = (10, 100)
+    refit: tuple[int, int, int] = (20, 50, 10)  # stations, times, and how many between two fits from scratch
+    nuts: int = 60  # draws, and as many of warm-up
+    long: tuple[int, int] = (100, 1000)
     particles: int = 256
     paths: int = 16
     bootstrap: tuple[int, ...] = (1024, 4096, 16384)  # particles of the filter, from which its noise is extrapolated
     repeats: int = 32
 
 
-QUICK = Sizes((2, 4), (3, 4), (1, 4), (2, 4), particles=16, paths=4, bootstrap=(64, 256), repeats=4)
+QUICK = Sizes(
+    (2, 4), (3, 4), (1, 4), (2, 4), (2, 4, 2), 15, (4, 8), particles=16, paths=4, bootstrap=(64, 256), repeats=4
+)
 
 
 def lines(quick: bool = False) -> list[Line]:
@@ -43,6 +50,8 @@ def lines(quick: bool = False) -> list[Line]:
         exact_over_ep(sizes, sizes.many, 3.0),
         *(over_counts(sizes, name) for name in ("StudentT, df = 4", "Censored, half of them")),
         in_own_process(particle_filter, sizes),
+        in_own_process(refitted, sizes),
+        in_own_process(filter_steps, sizes),
     ]
 
 
@@ -99,6 +108,37 @@ def particle_filter(sizes: Sizes) -> Line:
     )
     name = f"N={n}, T={steps}: particles of a bootstrap filter for the same noise, over our paths"
     return Line(name, needed / sizes.paths, 1000.0, ">=", detail)
+
+
+def refitted(sizes: Sizes) -> Line:
+    """NUTS on parameters and latent, fitted again now and then, warming up included; over a run corrected by paths."""
+    n, steps, every = sizes.refit
+    snapshots, of = snapshots_of(COUNTS, n, steps), model(STREAMS[COUNTS])
+    theirs, effective = 0.0, 0.0
+    for t in range(every, steps + 1, every):
+        found = nuts(of, snapshots[:t], sizes.nuts, seed=t)
+        theirs, effective = theirs + found.seconds + found.warmup_seconds, effective + found.ess
+    sampler, ours, infos = seqgp.OnlineSampler(of, particles=sizes.particles, paths="auto"), 0.0, ()
+    for _ in range(2):  # the first compiles
+        start = time.perf_counter()
+        infos = seqgp.run(sampler, snapshots, key=jax.random.key(0), progress=False, forecast=False).infos
+        ours = time.perf_counter() - start
+    own = sum(info.min_ess for info in infos[every - 1 :: every])
+    detail = f"{theirs:.1f} s for {effective:.0f} effective draws, against {ours:.1f} s for {own:.0f} at the same times"
+    name = f"Poisson, N={n}: NUTS refitted at t = {every}, {2 * every}, …, {steps} over ours, per effective draw"
+    return Line(name, (theirs / effective) / (ours / own), 50.0, ">=", detail)
+
+
+def filter_steps(sizes: Sizes) -> Line:
+    """Filter steps of a particle in a run corrected by paths, each evaluation over the whole history included."""
+    early, late = sizes.long
+    sampler = seqgp.OnlineSampler(model(STREAMS[COUNTS]), particles=max(sizes.particles // 4, 16), paths="auto")
+    snapshots = snapshots_of(COUNTS, 1, late)
+    infos = seqgp.run(sampler, snapshots, key=jax.random.key(0), progress=False, forecast=False).infos
+    steps = np.cumsum([info.extras["filter_steps"] for info in infos if isinstance(info, seqgp.OnlineInfo)])
+    first, last = steps[early - 1] / early, steps[-1] / late
+    detail = f"{last:.1f} against {first:.1f}"
+    return Line(f"Poisson, filter steps a step and particle: T={late} over T={early}", last / first, 1.3, "<=", detail)
 
 
 if __name__ == "__main__":

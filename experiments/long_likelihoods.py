@@ -1,19 +1,22 @@
 """The online sampler over 200 snapshots of data that are not Gaussian, against the exact posterior.
 
-python -m experiments.long_likelihoods [--seeds 3] [--only NAME …] [--paths auto] [--stations 1] [--steps 200] [--quick]
+python -m experiments.long_likelihoods [--only NAME …] [--stations 1] [--datasets 3] [--seeds 2] [--paths auto 0]
 
-A bootstrap particle filter, which shares no code with the sampler, estimates the evidence of a value of the parameters
-without bias. A few hundred values drawn around the sampler's, weighted by it, are the exact posterior; two halves of
-them tell how well it is known.
+The exact posterior is importance sampling: values of the parameters around the sampler's, each with an estimate of its
+evidence that shares no code with the sampler (``experiments.dense_importance``). Two halves of the values tell how well
+it is known, and for one station a bootstrap particle filter estimates some evidences again.
+
+Rows are kept in ``out/long_likelihoods``: what has been done is not done again. ``--page`` writes
+``docs/long_likelihoods.md`` from them.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import json
 import os
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,92 +24,33 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpyro.distributions as dist
 from scipy.special import gammaln, logsumexp
+from threadpoolctl import threadpool_limits
 
 import seqgp
+from experiments import dense_importance as dense
+from experiments.likelihood_streams import (
+    APART,
+    STEPS,
+    STREAMS,
+    Stream,
+    drawn,
+    log_density,
+    model,
+    places,
+    space_root,
+    time_correlation,
+)
+from experiments.long_likelihoods_page import page
 from seqgp.base.info import OnlineInfo
 
-STEPS, APART = 200, 0.1
-VALUES, PARTICLES = 512, 2048  # of the parameters, and of the particle filter of each
-EXTENT = 3.0  # of the line on which several stations are
+VALUES = {1: 512, 10: 128}  # of the parameters, by the number of stations
+DRAWS = {1: 2048, 10: 512}  # of the latent function, for each value
+PARTICLES = 2048  # of the particle filter
+CHECKED = 16  # values whose evidence the particle filter estimates too
 WIDER = 1.5  # than the sampler's posterior is the distribution that the values are drawn from
 FREEDOM = 5.0
-
-
-class Stream(NamedTuple):
-    """A likelihood, and how its data are distributed given the level and its own parameter (NaN where it has none)."""
-
-    likelihood: seqgp.likelihoods.Likelihood
-    given: Callable[[Any, Any], dist.Distribution]
-    own: float = np.nan  # the true value
-    level: float = 0.0
-
-
-def between(low: float, high: float) -> Any:
-    return seqgp.ScaledSigmoid(low, high)
-
-
-def black_box(f, context):
-    """Counts whose rate NumPy computes: no derivatives."""
-    rate = jax.pure_callback(lambda f: np.exp(f), jax.ShapeDtypeStruct(f.shape, f.dtype), f, vmap_method="expand_dims")
-    return dist.Poisson(rate)
-
-
-STREAMS = {
-    "Black box": Stream(
-        seqgp.likelihoods.Likelihood(black_box, pointwise=True), lambda f, own: dist.Poisson(jnp.exp(f)), level=0.0
-    ),
-    "Poisson, one in four": Stream(seqgp.likelihoods.Poisson(), lambda f, own: dist.Poisson(jnp.exp(f)), level=-1.5),
-    "Bernoulli": Stream(seqgp.likelihoods.Bernoulli(), lambda f, own: dist.Bernoulli(logits=f)),
-    "NegativeBinomial": Stream(
-        seqgp.likelihoods.NegativeBinomial(between(0.2, 5)),
-        lambda f, own: dist.NegativeBinomial2(jnp.exp(f), own),
-        own=1.0,
-        level=0.5,
-    ),
-    "Gamma": Stream(
-        seqgp.likelihoods.Gamma(between(0.2, 5)), lambda f, own: dist.Gamma(own, own / jnp.exp(f)), own=1.5
-    ),
-    "StudentT, df = 4": Stream(
-        seqgp.likelihoods.StudentT(between(0.02, 1), df=4.0), lambda f, own: dist.StudentT(4.0, f, own), own=0.3
-    ),
-    "Censored, half of them": Stream(
-        seqgp.likelihoods.Censored(between(0.02, 1), limit=0.0), lambda f, own: dist.Normal(f, own), own=0.3
-    ),
-}
-
-
-def model(stream: Stream) -> seqgp.Model:
-    kernel = seqgp.Separable(seqgp.kernels.Matern32(between(0.05, 5)), seqgp.kernels.Matern12(1.0), between(0.05, 3))
-    return seqgp.Model(kernel, stream.likelihood, mean=between(-3, 3))
-
-
-def places(stations: int) -> np.ndarray:
-    return np.linspace(0.0, EXTENT, stations)[:, None] if stations > 1 else np.zeros((1, 1))
-
-
-def space_root(stations: int) -> np.ndarray:
-    x = places(stations)
-    return np.linalg.cholesky(np.exp(-np.abs(x - x.T)))
-
-
-def drawn(stream: Stream, seed: int, steps: int = STEPS, stations: int = 1) -> np.ndarray:
-    """Data ``(steps, stations)`` with a lengthscale and a scale of one."""
-    rng = np.random.default_rng(seed)
-    r = 3**0.5 * APART * np.abs(np.subtract.outer(np.arange(steps), np.arange(steps)))
-    root = np.linalg.cholesky((1 + r) * np.exp(-r) + 1e-10 * np.eye(steps))
-    f = jnp.asarray(stream.level + root @ rng.standard_normal((steps, stations)) @ space_root(stations).T)
-    y = np.asarray(stream.given(f, stream.own).sample(jax.random.key(seed)), dtype=float)
-    return np.maximum(y, 0.0) if isinstance(stream.likelihood, seqgp.likelihoods.Censored) else y
-
-
-def log_density(stream: Stream, y, f, own):
-    """Of one datum at many levels."""
-    given = stream.given(f, own)
-    if isinstance(stream.likelihood, seqgp.likelihoods.Censored):
-        return jnp.where(y <= 0, jax.scipy.stats.norm.logcdf(0.0, f, own), given.log_prob(y))
-    return given.log_prob(y)
+OUT = Path("out/long_likelihoods")
 
 
 @functools.partial(jax.jit, static_argnames=("name", "particles"))
@@ -141,102 +85,177 @@ class Exact(NamedTuple):
 
     mean: np.ndarray
     sd: np.ndarray
+    log_evidence: float
+    error: float  # of the log evidence
     effective: float  # number of values
     apart: float  # the largest difference of the means of two halves of the values, in sds
-    log_evidence: float
+    noise: float  # sd of the evidence of one value
+    filter_gap: float  # of a particle filter's evidences from these, on average; NaN with several stations
+    filter_error: float
 
 
 def exact(name: str, of: seqgp.Model, y: np.ndarray, z: np.ndarray, seed: int, sizes: tuple[int, int]) -> Exact:
-    """From values around draws ``z``; ``sizes``: how many, and the particles of the filter of each."""
+    """From values around draws ``z``; ``sizes``: how many, and the draws of the latent for each."""
     rng, count = np.random.default_rng(seed), sizes[0]
     centre, root = z.mean(0), np.linalg.cholesky(WIDER * np.cov(z.T))
     white = rng.standard_normal((count, z.shape[1])) / np.sqrt(rng.chisquare(FREEDOM, (count, 1)) / FREEDOM)
     values = centre + white @ root.T
-    natural = of.natural(jnp.asarray(values))
+    natural = of.natural(jnp.asarray(np.concatenate([values, centre[None]])))
     own = [name for name in of.inferred if name not in ("time.lengthscale", "scale", "mean")]
     columns = [natural["time.lengthscale"], natural["scale"], natural["mean"], natural[own[0]] if own else None]
-
-    def one(i: int) -> float:
-        at = (np.nan if column is None else column[i] for column in columns)
-        return float(log_evidence(name, y, jax.random.key(seed * count + i), *at, particles=sizes[1]))
-
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        evidence = list(threads.map(one, range(count)))
-    mean, spread = of.prior_of_z()
-    d = z.shape[1]
-    logs = np.asarray(evidence) - 0.5 * ((values - mean) ** 2 / np.diag(spread)).sum(1)
-    logs -= 0.5 * d * np.log(2 * np.pi) + 0.5 * np.log(np.diag(spread)).sum()
-    logs += 0.5 * (FREEDOM + d) * np.log1p((white**2).sum(1) / FREEDOM) + np.log(np.diag(root)).sum()
-    logs -= gammaln((FREEDOM + d) / 2) - gammaln(FREEDOM / 2) - 0.5 * d * np.log(FREEDOM * np.pi)
+    rows = np.stack([np.full(count + 1, np.nan) if one is None else np.asarray(one) for one in columns], axis=1)
+    with threadpool_limits(1, user_api="blas"):
+        found = dense_evidences(name, y, rows[:-1], rows[-1], seed, sizes[1])
+    evidence = np.array([one.log_evidence for one in found])
+    logs = evidence + log_prior_over_proposal(of, values, white, root)
     weights = np.exp(logs - logsumexp(logs))
-    found = weights @ values
-    sd = np.sqrt(weights @ (values - found) ** 2)
+    mean = weights @ values
+    sd = np.sqrt(weights @ (values - mean) ** 2)
     halves = [weights[part] @ values[part] / weights[part].sum() for part in (slice(0, None, 2), slice(1, None, 2))]
-    apart = float(np.abs((halves[0] - halves[1]) / sd).max())
-    return Exact(found, sd, float(1 / np.sum(weights**2)), apart, float(logsumexp(logs) - np.log(count)))
-
-
-def compare(name: str, seed: int, args: argparse.Namespace) -> list[dict[str, Any]]:
-    stream = STREAMS[name]
-    of, y, start = model(stream), drawn(stream, seed, args.steps, args.stations), time.perf_counter()
-    x = places(args.stations)
-    snapshots = [seqgp.Snapshot(APART * i, x, row) for i, row in enumerate(y)]
-    sampler = seqgp.OnlineSampler(of, particles=args.particles, draws=2000, paths=args.paths)
-    run = seqgp.run(sampler, snapshots, key=jax.random.key(seed), progress=False, forecast=False)
-    seconds, info = time.perf_counter() - start, run.infos[-1]
-    assert isinstance(info, OnlineInfo)
-    assert info.exact is not None
-    z = np.asarray(run.state.z)
-    truth = exact(name, of, y, z, seed, (args.values, args.filter))
-    off = info.log_evidence - truth.log_evidence
-    rows = [
-        {"stream": name, "seed": seed, "parameter": parameter, "bias": bias, "ratio": ratio, "off": off}
-        for parameter, bias, ratio in zip(of.names, (z.mean(0) - truth.mean) / truth.sd, z.std(0) / truth.sd)
-    ]
-    print(
-        f"{name}, seed {seed}: "
-        + ", ".join(f"{row['parameter']} {row['bias']:+.2f} sd (x {row['ratio']:.2f})" for row in rows)
-        + f"; log evidence {off:+.2f} (se {info.log_evidence_se:.2f}); {truth.effective:.0f} of {args.values} values "
-        f"count, halves {truth.apart:.2f} sd apart; {info.exact.why}; {seconds:.0f} s",
-        flush=True,
+    gaps = np.array([])
+    if y.shape[1] == 1:
+        checked = np.argsort(weights)[::-1][:CHECKED]
+        again = [float(log_evidence(name, y, jax.random.key(int(i)), *rows[i])) for i in checked]
+        gaps = np.array(again) - evidence[checked]
+    return Exact(
+        mean,
+        sd,
+        float(logsumexp(logs) - np.log(count)),
+        float(np.sqrt((weights**2).sum() - 1 / count)),
+        float(1 / (weights**2).sum()),
+        float(np.abs((halves[0] - halves[1]) / sd).max()),
+        float(np.sqrt(weights @ [one.variance for one in found])),
+        float(gaps.mean()) if len(gaps) else float("nan"),
+        float(gaps.std() / np.sqrt(len(gaps))) if len(gaps) else float("nan"),
     )
+
+
+def dense_evidences(
+    name: str, y: np.ndarray, rows: np.ndarray, centre: np.ndarray, seed: int, draws: int
+) -> list[dense.Estimate]:
+    """Of values of ``(lengthscale, scale, level, own)``; all begin EP with the sites of a central one."""
+    stream, root = STREAMS[name], space_root(y.shape[1])
+    run = jax.jit(lambda f, level, own: log_density(stream, jnp.asarray(y), level + f, own))
+
+    def parts(row):
+        space = row[1] ** 2 * root @ root.T
+        return time_correlation(len(y), row[0]), space, lambda f: np.asarray(run(f, row[2], row[3]))
+
+    time_, space, density = parts(centre)
+    none = dense.Sites(np.full(y.size, 0.1), np.zeros(y.size))
+    shared = dense.expectation_propagation(np.kron(time_, space), density, y.shape, none, 12)
+
+    def one(i: int) -> dense.Estimate:
+        time_, space, density = parts(rows[i])
+        sites = dense.expectation_propagation(np.kron(time_, space), density, y.shape, shared, 3)
+        return dense.estimate(np.random.default_rng([seed, i]), time_, space, density, sites, draws)
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+        return list(threads.map(one, range(len(rows))))
+
+
+def log_prior_over_proposal(of: seqgp.Model, values: np.ndarray, white: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """A Gaussian over a Student's t."""
+    (mean, spread), d = of.prior_of_z(), values.shape[1]
+    variance = np.diag(spread)
+    prior = -0.5 * ((values - mean) ** 2 / variance).sum(1) - 0.5 * np.log(2 * np.pi * variance).sum()
+    proposal = gammaln((FREEDOM + d) / 2) - gammaln(FREEDOM / 2) - 0.5 * d * np.log(FREEDOM * np.pi)
+    proposal = proposal - 0.5 * (FREEDOM + d) * np.log1p((white**2).sum(1) / FREEDOM) - np.log(np.diag(root)).sum()
+    return prior - proposal
+
+
+def ran(of: seqgp.Model, y: np.ndarray, seed: int, paths: int | str, particles: int) -> tuple[seqgp.Run, float]:
+    """A whole run, and the seconds of all threads that it took."""
+    snapshots, start = (
+        [seqgp.Snapshot(APART * i, places(y.shape[1]), row) for i, row in enumerate(y)],
+        time.process_time(),
+    )
+    sampler = seqgp.OnlineSampler(of, particles=particles, draws=2000, paths=paths)
+    run = seqgp.run(sampler, snapshots, key=jax.random.key(seed), progress=False, forecast=False)
+    return run, time.process_time() - start
+
+
+def compare(name: str, dataset: int, settings: list[tuple[int | str, int]], args: argparse.Namespace) -> list[dict]:
+    """Runs of one data set, by number of paths and seed, against the exact posterior around the first."""
+    stream: Stream = STREAMS[name]
+    of, y, truth, rows = model(stream), drawn(stream, dataset, args.steps, args.stations), None, []
+    few = min(VALUES, key=lambda n: abs(n - args.stations))
+    for paths, seed in settings:
+        run, seconds = ran(of, y, seed, paths, args.particles)
+        info, z = run.infos[-1], np.asarray(run.state.z)
+        assert isinstance(info, OnlineInfo)
+        if truth is None:
+            sizes = (args.values or VALUES[few], args.latents or DRAWS[few])
+            truth = exact(name, of, y, z, dataset, sizes)
+        bias, ratio = (z.mean(0) - truth.mean) / truth.sd, z.std(0) / truth.sd
+        row = {
+            "stream": name, "stations": args.stations, "steps": args.steps, "particles": args.particles,
+            "dataset": dataset, "paths": paths, "seed": seed,
+            "bias": dict(zip(of.names, bias.tolist())), "ratio": dict(zip(of.names, ratio.tolist())),
+            "off": info.log_evidence - truth.log_evidence, "se": info.log_evidence_se, "exact error": truth.error,
+            "effective": truth.effective, "values": args.values or VALUES[few], "apart": truth.apart,
+            "noise": truth.noise, "filter gap": truth.filter_gap, "filter error": truth.filter_error,
+            "seconds": seconds,
+        }  # fmt: skip
+        rows.append(row)
+        print(told(row), flush=True)
     return rows
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    lines = [
-        "| data | largest bias of a parameter, sds | median | sd ratios | log evidence |",
-        "|---|---|---|---|---|",
-    ]
-    for name in dict.fromkeys(row["stream"] for row in rows):
-        its = [row for row in rows if row["stream"] == name]
-        bias, ratio = np.abs([row["bias"] for row in its]), [row["ratio"] for row in its]
-        off = max((row["off"] for row in its), key=abs)
-        bounds = f"{max(bias):.2f} | {np.median(bias):.2f} | {min(ratio):.2f}–{max(ratio):.2f}"
-        lines.append(f"| {name} | {bounds} | {off:+.2f} |")
-    return "\n".join(lines)
+def told(row: dict[str, Any]) -> str:
+    """One run in a line."""
+    named = ", ".join(f"{name} {bias:+.2f} sd (x {row['ratio'][name]:.2f})" for name, bias in row["bias"].items())
+    return (
+        f"{row['stream']}, N = {row['stations']}, data {row['dataset']}, paths {row['paths']}, seed {row['seed']}: "
+        f"{named}; log evidence {row['off']:+.2f} (se {row['se']:.2f}, of the exact one {row['exact error']:.2f}); "
+        f"{row['effective']:.0f} of {row['values']} values count, halves {row['apart']:.2f} sd apart, noise of a "
+        f"value {row['noise']:.2f}; particle filter {row['filter gap']:+.2f} (se {row['filter error']:.2f}); "
+        f"{row['seconds']:.0f} s"
+    )
+
+
+def kept_rows() -> list[dict[str, Any]]:
+    """Of all runs so far."""
+    return [json.loads(line) for path in sorted(OUT.glob("*.jsonl")) for line in path.read_text().splitlines()]
+
+
+def done(rows: list[dict[str, Any]], name: str, dataset: int, args: argparse.Namespace) -> set[tuple[int | str, int]]:
+    """The paths and seeds that a data set has been run with."""
+    where = (name, dataset, args.stations, args.steps, args.particles)
+    keys = ("stream", "dataset", "stations", "steps", "particles")
+    return {(row["paths"], row["seed"]) for row in rows if tuple(row[key] for key in keys) == where}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--datasets", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--only", nargs="+", help="parts of the names of streams")
-    parser.add_argument("--paths", default=0, type=lambda text: text if text == "auto" else int(text))
+    parser.add_argument("--paths", nargs="+", default=["auto"], type=lambda one: one if one == "auto" else int(one))
     parser.add_argument("--stations", type=int, default=1)
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--particles", type=int, default=256, help="of the sampler")
-    parser.add_argument("--values", type=int, default=VALUES, help="of the parameters, for the exact posterior")
-    parser.add_argument("--filter", type=int, default=PARTICLES, help="particles of the filter of each value")
-    parser.add_argument("--quick", action="store_true", help="one seed of the first stream")
+    parser.add_argument("--values", type=int, help="of the parameters, for the exact posterior")
+    parser.add_argument("--latents", type=int, help="draws of the latent function for each of them")
+    parser.add_argument("--page", action="store_true", help="write docs/long_likelihoods.md from what has been run")
+    parser.add_argument("--quick", action="store_true", help="ten snapshots of the first stream")
     args = parser.parse_args()
     seqgp.enable_x64()
+    if args.page:
+        Path("docs/long_likelihoods.md").write_text(page(kept_rows()))
+        return
     names = [name for name in STREAMS if args.only is None or any(part in name for part in args.only)]
-    seeds = range(1 if args.quick else args.seeds)
-    rows = [row for name in (names[:1] if args.quick else names) for seed in seeds for row in compare(name, seed, args)]
-    path = Path("out/long_likelihoods/table.md")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(table(rows) + "\n")
-    print(f"\n{table(rows)}\n\nwritten to {path}")
+    if args.quick:
+        names, args.datasets, args.seeds, args.steps, args.values = names[:1], 1, 1, 10, 16
+    OUT.mkdir(parents=True, exist_ok=True)
+    for dataset in range(args.datasets):
+        for name in names:
+            ready = done(kept_rows(), name, dataset, args)
+            settings = [(paths, seed) for paths in args.paths for seed in range(args.seeds)]
+            settings = [one for one in settings if one not in ready]
+            rows = compare(name, dataset, settings, args) if settings else []
+            with (OUT / f"{args.stations}_{args.steps}_{name.replace(' ', '_')}.jsonl").open("a") as file:
+                file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
 if __name__ == "__main__":

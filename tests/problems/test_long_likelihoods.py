@@ -8,7 +8,7 @@ from scipy import stats
 
 
 def test_without_a_latent_the_evidence_is_that_of_independent_data():
-    name = "Poisson, one in four"
+    name = "Poisson, mean 0.3"
     y = long.drawn(long.STREAMS[name], 0)
     found = long.log_evidence(name, y, jax.random.key(0), 1.0, 1e-9, -1.2, np.nan)
     assert float(found) == pytest.approx(stats.poisson(np.exp(-1.2)).logpmf(y).sum(), abs=1e-6)
@@ -35,3 +35,22 @@ def test_two_stations_have_the_evidence_of_gaussian_data():
     covariance = 0.09 * np.kron((1 + r) * np.exp(-r), space) + 0.25 * np.eye(2 * steps)
     truth = stats.multivariate_normal(np.full(2 * steps, 5.0), covariance).logpdf(y.reshape(-1))
     assert np.mean(found) == pytest.approx(truth, abs=0.3)
+
+
+def test_dense_importance_has_the_evidence_of_gaussian_data_and_of_the_particle_filter():
+    """Two stations with Gaussian data, by closed form; counts, by the particle filter, within four standard errors."""
+    name, steps = "Censored, half of them", 20
+    y = 5 + 0.5 * np.random.default_rng(1).standard_normal((steps, 2))
+    row = np.array([1.0, 0.3, 5.0, 0.5])
+    (found,) = long.dense_evidences(name, y, row[None], row, 0, 256)
+    space = long.space_root(2) @ long.space_root(2).T
+    covariance = 0.09 * np.kron(long.time_correlation(steps), space) + 0.25 * np.eye(2 * steps)
+    truth = stats.multivariate_normal(np.full(2 * steps, 5.0), covariance).logpdf(y.reshape(-1))
+    assert found.log_evidence == pytest.approx(truth, abs=1e-4)
+    name, rows = "Poisson, mean 0.3", np.array([[1.0, 1.0, -1.5, np.nan], [0.5, 2.0, -2.0, np.nan]])
+    y = long.drawn(long.STREAMS[name], 0, steps=40)
+    for row, one in zip(rows, long.dense_evidences(name, y, rows, rows[0], 0, 4096)):
+        runs = [float(long.log_evidence(name, y, jax.random.key(i), *row)) for i in range(8)]
+        error = np.hypot(np.sqrt(one.variance), np.std(runs) / np.sqrt(8))
+        assert abs(one.log_evidence - np.mean(runs)) < 4 * error
+        assert error < 0.1
