@@ -43,6 +43,8 @@ def read(tmp_path, content, columns=COLUMNS, name="table.csv"):
         (GOOD.encode("utf-16-le"), "in UTF-16, without its mark: save it as UTF-8"),
         (GOOD.encode("utf-16-be"), "in UTF-16, without its mark: save it as UTF-8"),
         (GOOD.encode("utf-16"), "in UTF-16: save it as UTF-8"),
+        (GOOD.replace("0,2,3", "0,2\0,3"), "it has zero bytes, as after a crash: write it again"),
+        (GOOD + 300 * "1,1,4,c\n" + 100 * "\0", "it has zero bytes"),
     ],
 )
 def test_what_would_be_misread_is_refused(tmp_path, content, said):

@@ -74,6 +74,24 @@ def test_keep_leaves_summaries_of_the_rest(made, tmp_path):
     assert store.check() == []
 
 
+def test_a_step_lists_no_folder_however_many_there_are(tmp_path, monkeypatch):
+    listed, after = [], []
+
+    def counting(function):
+        def counted(path="."):
+            listed.extend([path] if str(path).startswith(str(tmp_path)) else [])
+            return function(path)
+
+        return counted
+
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, counting(getattr(os, name)))
+    seqgp.run(
+        sampler(), snapshots(4), key(), store=tmp_path / "run", keep=2, callbacks=lambda *_: after.append(len(listed))
+    )
+    assert after[0] == after[-1] > 0
+
+
 def test_any_later_iterable_goes_on(made, tmp_path):
     seqgp.run(sampler(), iter(snapshots(2)), key(), store=tmp_path / "run")
     resumed = seqgp.run(sampler(), (s for s in snapshots(4)[2:]), store=tmp_path / "run")

@@ -4,9 +4,11 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 
 import seqgp
+import small
 from seqgp.base.errors import DataError
 from seqgp.base.info import ChainInfo
 from seqgp.runtime import stopping
@@ -116,6 +118,45 @@ def test_snapshots_are_taken_one_at_a_time():
     found = steps(Recorder(), source(), KEY)
     next(found)
     assert taken == [0.5]
+
+
+class Diverged(Exception):
+    pass
+
+
+def host(f):
+    if f.max() > 1:
+        raise Diverged("no solution above 1")
+    return np.asarray(f)
+
+
+def black_box(f, context):
+    return dist.Normal(jax.pure_callback(host, jax.ShapeDtypeStruct(f.shape, f.dtype), f), 0.5)
+
+
+def test_a_function_that_fails_while_compiled_code_calls_it_is_named():
+    class Calling(Recorder):
+        model = small.model(likelihood=seqgp.likelihoods.Likelihood(black_box))
+
+        def _after(self, key, state, snapshot):
+            jax.jit(lambda f: self.model.likelihood.distribution(f, None, {}).mean)(snapshot.y).block_until_ready()
+            return super()._after(key, state, snapshot)
+
+    said = (
+        r"likelihood failed on the snapshot at t = 2\.5: .*Diverged: no solution above 1 \(in Likelihood\(black_box\)\)"
+    )
+    with pytest.raises(seqgp.ModelError, match=said) as caught:
+        loop(Calling(), SNAPSHOTS[:1] + SNAPSHOTS[2:], KEY)
+    assert "in host" in str(caught.value.__cause__)  # with the traceback of the function itself
+
+
+def test_what_is_no_snapshot_reaches_the_sampler_which_says_so():
+    class Checking(Recorder):
+        def init(self, key, snapshot, progress=None):
+            raise DataError(f"expected a seqgp.Snapshot(t, x, y), got {type(snapshot).__name__}")
+
+    with pytest.raises(DataError, match="got int"):
+        loop(Checking(), [1], KEY)
 
 
 def test_nothing_is_begun_after_a_request_to_stop(monkeypatch):

@@ -77,6 +77,20 @@ def test_snapshots_that_do_not_fit_the_model(name):
         check_snapshot(model, snapshot)
 
 
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+def test_an_exception_without_text_is_named_by_its_class():
+    def mute(f, context, noise):
+        raise Mute
+
+    model = small.model(likelihood=seqgp.likelihoods.Likelihood(mute, noise=0.5))
+    with pytest.raises(ModelError, match=r"failed on the snapshot at t = 1.0: Mute: Mute \(in Likelihood\(.*mute\)\)"):
+        check_snapshot(model, seqgp.Snapshot(1.0, X, [1.0, 2.0]))
+
+
 def test_snapshots_that_fit():
     compiled = []
 

@@ -66,8 +66,11 @@ def _remedy(content: bytes) -> str:
     for start, remedy in _OTHER_FILES.items():
         if content.startswith(start):
             return remedy
-    if b"\0" in content[:1000]:
+    zeros, beginning = content[:1000].count(0), len(content[:1000])
+    if zeros > beginning / 3:  # letters in UTF-16 are letters in UTF-8, with zeros between them
         return "it is in UTF-16, without its mark: save it as UTF-8"
+    if b"\0" in content:
+        return "it has zero bytes, as after a crash: write it again"
     return "save it as UTF-8, if it is a CSV"
 
 
@@ -166,7 +169,7 @@ def _kind(path: Path) -> str:
 
 
 def _read_csv(path: Path, content: bytes, verbatim: Callable[[str], bool] | None) -> pd.DataFrame:
-    if b"\0" in content[:1000]:  # letters in UTF-16 are letters in UTF-8, with zeros between them
+    if b"\0" in content:
         raise TableError(f"{path}: not a text file in UTF-8; {_remedy(content)}")
     header = next((record for _, record in _records(_start(content), empty=True)), [])
     if _is_empty(header):

@@ -17,6 +17,7 @@ from seqgp.runtime import stopping
 from seqgp.runtime.progress import ProgressBar
 from seqgp.samplers.base import Refreshing, Revising, Sampler, State
 from seqgp.samplers.keys import FORECASTS, REFRESH
+from seqgp.samplers.validation import naming_callbacks
 
 Callback = Callable[[State, Info], None]
 NO_PAST = "it keeps no past, so late and corrected data cannot be used; leave them out, or take OnlineSampler"
@@ -28,6 +29,11 @@ class Late(NamedTuple):
     """Late and corrected snapshots, which a step puts into the past all at once."""
 
     snapshots: tuple[Snapshot, ...]
+
+    @property
+    def t(self) -> float:
+        """The first of their times."""
+        return min(one.t for one in self.snapshots)
 
 
 class LoopResult(NamedTuple):
@@ -57,19 +63,20 @@ def steps(
             number = 0 if state is None else state.step
             key_step = jax.random.fold_in(key, number)
             bar.begin(snapshot.t if isinstance(snapshot, Snapshot) else float("nan") if state is None else state.t)
-            if isinstance(snapshot, Late):
-                if not isinstance(sampler, Revising):
-                    raise SamplerError(f"{type(sampler).__name__}: {NO_PAST}")
-                state, info = sampler.revise(key_step, state, snapshot.snapshots, progress=bar.advance)
-            elif state is None:
-                state, info = sampler.init(key_step, snapshot, progress=bar.advance)
-            else:
-                if forecast is not None:
-                    state = state.ready(sampler.model)  # forecast and step need the same of a state from disk
-                scores, remarks = _forecast(forecast, key, state, snapshot)
-                state, info = sampler.step(key_step, state, snapshot, progress=bar.advance)
-                values = getattr(forecast, "values", None) if scores else None
-                info = info._replace(scores=scores, warnings=(*info.warnings, *remarks), forecast=values)
+            with naming_callbacks(sampler.model, getattr(snapshot, "t", float("nan"))):  # what is none is refused below
+                if isinstance(snapshot, Late):
+                    if not isinstance(sampler, Revising):
+                        raise SamplerError(f"{type(sampler).__name__}: {NO_PAST}")
+                    state, info = sampler.revise(key_step, state, snapshot.snapshots, progress=bar.advance)
+                elif state is None:
+                    state, info = sampler.init(key_step, snapshot, progress=bar.advance)
+                else:
+                    if forecast is not None:
+                        state = state.ready(sampler.model)  # forecast and step need the same of a state from disk
+                    scores, remarks = _forecast(forecast, key, state, snapshot)
+                    state, info = sampler.step(key_step, state, snapshot, progress=bar.advance)
+                    values = getattr(forecast, "values", None) if scores else None
+                    info = info._replace(scores=scores, warnings=(*info.warnings, *remarks), forecast=values)
             bar.end(info)
             yield state, info
 

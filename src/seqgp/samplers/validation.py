@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -11,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
-from seqgp.base.errors import DataError, ModelError, SamplerError
+from seqgp.base.errors import DataError, ModelError, SamplerError, one_line
 from seqgp.base.identity import without_code
 from seqgp.base.snapshot import Snapshot
 from seqgp.base.validation import require_x64
@@ -78,12 +80,25 @@ def check_snapshot(model: Model, snapshot: Snapshot, design: bool = False) -> No
 
 def likelihood_error(model: Model, t: float, error: Exception) -> ModelError:
     """What a user is told of an exception inside the likelihood, beside its own traceback."""
+    return _failed(model, t, f"{type(error).__name__}: {one_line(error, 2000)}")
+
+
+@contextlib.contextmanager
+def naming_callbacks(model: Model, t: float) -> Iterator[None]:
+    """Name the likelihood and the snapshot where a function of the user's raises that compiled code calls back."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if "error calling callback" not in str(error):
+            raise
+        raise _failed(model, t, str(error).strip().splitlines()[-1]) from error  # the last line of its traceback
+
+
+def _failed(model: Model, t: float, what: str) -> ModelError:
     function = getattr(model.likelihood.function, "func", model.likelihood.function)
     name = getattr(function, "__qualname__", type(function).__name__)
     kind = type(model.likelihood).__name__
-    return ModelError(
-        f"likelihood failed on the snapshot at t = {t}: {type(error).__name__}: {error} (in {kind}({name}))"
-    )
+    return ModelError(f"likelihood failed on the snapshot at t = {t}: {what} (in {kind}({name}))")
 
 
 def _distribution_without_values(model: Model, x: np.ndarray, context: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import equinox as eqx
@@ -132,7 +133,7 @@ class StateSpaceModel(eqx.Module):
 
     def sd(self, parameters: Parameters) -> float:
         """The standard deviation of the latent, for space kernels of variance one."""
-        return float(np.sqrt(sum(float(own["scale"]) ** 2 for own in self.own(parameters))))
+        return math.hypot(*(float(own["scale"]) for own in self.own(parameters)))
 
     def distances(self, x: Float[ArrayLike, "n D"], other: Float[ArrayLike, "m D"]) -> tuple[Prepared, ...]:
         """What the space kernels need of the inputs."""

@@ -49,6 +49,15 @@ def test_a_noise_that_rounding_would_swallow_is_refused(errors, noise):
     assert "because OnlineSampler: a noise of 1e-08 is lost" in why
 
 
+def test_a_scale_whose_square_is_no_number_is_refused():
+    wide = seqgp.Separable(
+        seqgp.kernels.Matern32(1.0), seqgp.kernels.Matern32(1.0), scale=seqgp.ScaledSigmoid(0.0, 1e308)
+    )
+    sampler = seqgp.OnlineSampler(seqgp.Model(wide, seqgp.likelihoods.Gaussian(0.1)))
+    with pytest.raises(seqgp.ModelError, match=r"noise of 0.1 is lost .* standard deviation of 5e\+307"):
+        sampler.init(jax.random.key(0), seqgp.Snapshot(0.0, X, Y))
+
+
 def test_draws_that_are_not_finite_are_never_given(monkeypatch):
     monkeypatch.setattr(module, "MIN_NOISE_RATIO", 0.0)
     with pytest.raises(seqgp.SamplerError, match=r"40 draws of the latent are not finite: .* no digits left"):
