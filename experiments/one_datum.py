@@ -120,6 +120,7 @@ CASES = {
         lambda y, f: stats.norm.logpdf(np.log(y), f, 0.2) - np.log(y),
         lambda f: float(np.exp(f)),
     ),
+    "Exponential()": Case(likelihoods.Exponential(), _gamma(1.0), lambda f: float(np.exp(f))),
     "Gamma(2)": Case(likelihoods.Gamma(2.0), _gamma(2.0), lambda f: float(np.exp(f))),
     "Gamma(1000)": Case(likelihoods.Gamma(1000.0), _gamma(1000.0), lambda f: float(np.exp(f))),
     "Beta(20)": Case(likelihoods.Beta(20.0), _beta, _share),

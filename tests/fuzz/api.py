@@ -21,7 +21,7 @@ import seqgp
 
 NOW = {"LinearKernel": "DotProduct", "Product": "PerColumn"}  # kernels of the oracle by their names in seqgp
 KERNELS, LIKELIHOODS, MEANS = "seqgp.kernels", "seqgp.likelihoods", "seqgp.means"  # where the parts of models live
-WIDTH = 1e-9  # of a narrow prior, relative
+WIDTH = 1e-12  # of a narrow prior, relative
 
 
 def absolute(a, b, width):
@@ -102,11 +102,23 @@ def mean(one: dict) -> str:
     return f"{MEANS}.Linear([{', '.join(features)}], [{weights}], intercept={slot(one['intercept'])})"
 
 
+def modulated(value: Any, season: dict | None) -> str:
+    """A standard deviation, with a season where there is one, as text."""
+    if season is None:
+        return slot(value)
+    by, weights = f"{MEANS}.harmonics({season['period']!r})", slot(season["weights"])
+    return f"{MEANS}.Modulated({slot(value)}, {by}, weights={weights})"
+
+
 def likelihood(one: dict) -> str:
     """A likelihood as text."""
-    given = []
+    given, one = [], dict(one)
+    season = one.pop("season", None)
     for name, value in one.items():
-        if name == "family" or value is None:
+        if name in ("family", "ratios") or value is None:
+            continue
+        if name == "noise" and season is not None:
+            given.append(f"noise={modulated(value, season)}")
             continue
         given.append(f"{name}={value!r}" if isinstance(value, str) else f"{name}={slot(value)}")
     return f"{LIKELIHOODS}.{one['family']}({', '.join(given)})"
@@ -114,9 +126,10 @@ def likelihood(one: dict) -> str:
 
 def model_text(model: dict) -> str:
     """A model as text."""
+    scales = [modulated(term["scale"], term.get("season")) for term in model["terms"]]
     terms = [
-        f"seqgp.Separable({kernel(term['time'])}, {kernel(term['space'])}, {slot(term['scale'])})"
-        for term in model["terms"]
+        f"seqgp.Separable({kernel(term['time'])}, {kernel(term['space'])}, {scale})"
+        for term, scale in zip(model["terms"], scales)
     ]
     more = "" if "jitter" not in model else f", jitter={model['jitter']!r}"
     whole = " + ".join(terms)

@@ -59,7 +59,11 @@ def filled(shape: Shape, rng: np.random.Generator, frame: Frame) -> dict:
             return ("gamma", 4.0, 4.0 / value)
         return ("lognormal", float(np.log(value)), 0.5) if prior == 1 else ("halfnormal", 1.5 * value)
 
-    return mapped(shape.model, fill)
+    model = mapped(shape.model, fill)
+    like = model["likelihood"]
+    if "ratios" in like:
+        like["ratios"] = [("gamma", like["concentration"][1], like["concentration"][1])] * len(like["ratios"])
+    return model
 
 
 def _scale(rng, shape: Shape, frame: Frame) -> float:
@@ -69,6 +73,10 @@ def _scale(rng, shape: Shape, frame: Frame) -> float:
 
 
 def _value(role: str, rng, frame: Frame, scale: float, shape: Shape) -> float:
+    if role == "swing":
+        return float(rng.normal(0.0, 0.3))
+    if role == "concentration":
+        return spread(rng, 1.5, 10.0)
     wild = frame.extreme and shape.how == "narrow"
     lengthscale = spread(rng, 1e-6, 1e6) if wild and rng.random() < 0.5 else spread(rng, 0.3, 10.0)
     if shape.approximate and role == "time":
@@ -141,6 +149,8 @@ def context_for(rng, shape: Shape, frame: Frame, count: int) -> dict[str, np.nda
         found["error"] = sizes * (frame.y if like["combine"] == "squares" else 1.0)
     if like.get("limit") == "limit":
         found["limit"] = frame.y * rng.normal(-0.5, 0.5, count)
+    if "ratios" in like:
+        found["station"] = np.zeros(count)  # of rows without data, which station it is says nothing
     return found
 
 
@@ -150,11 +160,15 @@ def draw_data(rng, shape: Shape, frame: Frame, model: dict) -> list[tuple]:
     snapshots = []
     for t in times:
         x = places
+        which = np.arange(len(places))
         if shape.pattern == "goers":
-            x = places[np.sort(rng.choice(len(places), max(1, len(places) - 1), replace=False))]
+            which = np.sort(rng.choice(len(places), max(1, len(places) - 1), replace=False))
+            x = places[which]
         if shape.pattern == "moving":
             x = draw_points(rng, shape, frame, shape.stations)
-        snapshots.append((float(t), x, np.zeros(len(x)), context_for(rng, shape, frame, len(x))))
+        context = context_for(rng, shape, frame, len(x))
+        context |= {"station": which.astype(float)} if "station" in context else {}
+        snapshots.append((float(t), x, np.zeros(len(x)), context))
     rows = Rows.of(snapshots)
     mean, covariance = (part.astype(float) for part in dense.prior(known, rows))
     values, vectors = np.linalg.eigh(covariance)
@@ -165,7 +179,7 @@ def draw_data(rng, shape: Shape, frame: Frame, model: dict) -> list[tuple]:
 
 
 def _disturbed(rng, shape: Shape, frame: Frame, known: dict, snapshots: list[tuple], y: np.ndarray) -> list[tuple]:
-    if shape.family in ("LogNormal", "Gamma"):
+    if shape.family in ("LogNormal", "Gamma", "Exponential"):
         y = np.clip(y, 1e-30, 1e30)
     if shape.family == "Beta":
         y = np.clip(y, 1e-9, 1 - 1e-9)

@@ -36,6 +36,20 @@ def revised(case: Case) -> list[str]:
     return compare(case, _after(ran, api.revise(ran.sampler, ran.run.state, [case.snapshots[i]])))
 
 
+def late(case: Case) -> list[str]:
+    """``seqgp update`` with a snapshot that came late, or was corrected: as the oracle has it; or left out, if told."""
+    rng = np.random.default_rng(case.seed)
+    i = int(rng.integers(len(case.snapshots) - 1))
+    before = [one for j, one in enumerate(case.snapshots) if j != i]
+    with tempfile.TemporaryDirectory() as folder:
+        place, first = Path(folder), tables.fit(case._replace(snapshots=before), Path(folder))
+        if rng.random() < 0.3:
+            step = tables.update(case, place, "--late=skip")
+            return same("update --late=skip: draws", step.state.latent, first.state.latent)
+        step, ran = tables.update(case, place), execute(case._replace(snapshots=before))
+        return compare(case, _after(ran, (step.state, step.info)))
+
+
 def refreshed(case: Case) -> list[str]:
     """New estimates of all evidences leave the posterior what it is."""
     ran = execute(case)
@@ -53,10 +67,8 @@ def transformed(case: Case) -> list[str]:
     raw = [(t, x, np.exp(y), context) for t, x, y, context in case.snapshots]
     logs = [(t, x, np.log(y), context) for t, x, y, context in raw]
     with tempfile.TemporaryDirectory() as folder:
-        code, said = tables.fit(case._replace(snapshots=raw), Path(folder), transform="log")
-        if code != 0:
-            raise api.CommandError(said)
-        step, whole = api.stored(Path(folder) / "run").latest(), execute(case._replace(snapshots=logs))
+        step = tables.fit(case._replace(snapshots=raw), Path(folder), transform="log")
+        whole = execute(case._replace(snapshots=logs))
         found = same("data.transform: draws", step.state.latent, whole.run.state.latent)
         return found + same("data.transform: evidence", step.info.log_evidence, whole.run.infos[-1].log_evidence)
 

@@ -58,6 +58,12 @@ def _(case) -> bool:
     return bool(np.ptp(x @ slowness) * (1 + 1e-6) > gaps.min())
 
 
+@reason(r"the noises of stations \(by='station'\) are learnt from the data as they came")
+def _(case) -> bool:
+    """Corrected data in a run with a noise for each station."""
+    return case.shape.by_station
+
+
 def is_true(case, error: Exception) -> bool:
     """Whether a refusal's reason is known, and true of the case."""
     said = " ".join(str(error).split())

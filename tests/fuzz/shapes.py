@@ -12,8 +12,9 @@ import numpy as np
 
 MATERNS = ("Matern12", "Matern32", "Matern52")
 COUNTS = ("Poisson", "NegativeBinomial", "Binomial", "Bernoulli", "Ordinal")
-FAMILIES = (*COUNTS, "StudentT", "LogNormal", "Gamma", "Beta", "Censored")
+FAMILIES = (*COUNTS, "StudentT", "LogNormal", "Gamma", "Exponential", "Beta", "Censored")
 PATTERNS = ("complete", "gaps", "goers", "moving", "coincide", "grid", "one", "silent")
+WEEK = 7.0  # the period of seasons
 NETWORK = 64  # stations, from which on filters of networks with gaps are of low rank
 
 
@@ -35,6 +36,11 @@ class Shape(NamedTuple):
     def delayed(self) -> bool:
         """Whether stations see the latent at local times."""
         return "slowness" in self.model
+
+    @property
+    def by_station(self) -> bool:
+        """Whether each station has a noise of its own."""
+        return "by" in self.model["likelihood"]
 
     @property
     def family(self) -> str:
@@ -60,11 +66,14 @@ class Shape(NamedTuple):
 
     def describe(self) -> str:
         """In a line."""
-        kernels = " + ".join(f"{_name(term['time'])}⊗{_name(term['space'])}" for term in self.terms)
+        season = ["" if "season" not in term else "season·" for term in self.terms]
+        terms = [f"{_name(term['time'])}⊗{_name(term['space'])}" for term in self.terms]
+        kernels = " + ".join(map("".join, zip(season, terms)))
         features = [feature["name"] for feature in self.model["mean"]["features"]]
         size = f"{self.stations} stations × {self.times} times"
         kernels = f"Delayed({kernels})" if self.delayed else kernels
-        return f"{self.how} {kernels}, {self.family}, mean {features or 'constant'}, {self.pattern}, {size}"
+        like = ", ".join([self.family, *(name for name in ("by", "season") if name in self.model["likelihood"])])
+        return f"{self.how} {kernels}, {like}, mean {features or 'constant'}, {self.pattern}, {size}"
 
 
 def _kinds(kernel: dict) -> set[str]:
@@ -165,6 +174,10 @@ class _Draw:
             return {"kind": "Periodic", "lengthscale": self.open("part", True), "period": self.open("space", True)}
         return found
 
+    def season(self) -> dict:
+        """By what a standard deviation is multiplied in the course of a period."""
+        return {"period": WEEK, "weights": [self.open("swing", True), self.open("swing", True)]}
+
     def mean(self, moves: bool) -> dict:
         """A mean: a constant, or covariates of the context, of time and of place."""
         rng = self.rng
@@ -177,7 +190,7 @@ class _Draw:
         if moves and rng.random() < 0.4:  # a column that is the same at all data cannot be told from the intercept
             features.append({"name": "first_column", "column": 0, "weight": self.open("weight", True)})
         if rng.random() < 0.4:
-            features.append({"name": "season", "period": 7.0, "order": 1, "weight": ("?", "normal", "narrow")})
+            features.append({"name": "season", "period": WEEK, "order": 1, "weight": ("?", "normal", "narrow")})
         return {"intercept": intercept, "features": features}
 
     def likelihood(self, family: str) -> dict:
@@ -190,7 +203,7 @@ class _Draw:
                 found |= {"errors": "error", "combine": str(variant)}
             if variant == "trend":
                 found |= {"trend": self.open("trend", True)}
-            return found
+            return found | ({"season": self.season()} if rng.random() < 0.12 else {})
         more = {
             "StudentT": {"noise": self.open("noise"), "df": self.open("df", True)},
             "LogNormal": {"noise": self.open("noise")},
@@ -199,6 +212,7 @@ class _Draw:
             "NegativeBinomial": {"dispersion": self.open("dispersion", True)},
             "Binomial": {"trials": "trials"},
             "Bernoulli": {"link": "probit"} if rng.random() < 0.5 else {},
+            "Exponential": {},
             "Gamma": {"shape": self.open("shape", True)},
             "Beta": {"precision": self.open("precision", True)},
             "Ordinal": {"cutpoints": [-1.0, 0.4, 1.5]},
@@ -223,10 +237,27 @@ def draw_network(rng: np.random.Generator, number: int) -> Shape:
     return Shape(number, model, "network", NETWORK, columns, times, settings, "narrow")
 
 
+def draw_noises(rng: np.random.Generator, number: int) -> Shape:
+    """A noise for each of a few stations, of which the ratios are inferred."""
+    draw, stations = _Draw(rng, "narrow"), int(rng.integers(2, 4))
+    term = {"time": draw.time(exact=True), "space": draw.space(1, False, 0), "scale": draw.open("scale")}
+    likelihood = {
+        "family": "Gaussian",
+        "noise": draw.open("noise"),
+        "by": "station",
+        "concentration": draw.open("concentration"),
+        "ratios": [1.0] * stations,
+    }
+    model = {"terms": [term], "mean": draw.mean(False), "likelihood": likelihood}
+    pattern, times = str(rng.choice(["complete", "gaps", "goers", "silent"])), int(rng.integers(3, 8))
+    return Shape(number, model, pattern, stations, 1, times, {"particles": 512, "draws": 4000}, "wide")
+
+
 def draw_shape(rng: np.random.Generator, number: int) -> Shape:
     """A shape at random."""
-    if rng.random() < 0.04:
-        return draw_network(rng, number)
+    special = rng.random()
+    if special < 0.1:
+        return draw_network(rng, number) if special < 0.05 else draw_noises(rng, number)
     delayed = bool(rng.random() < 0.06)
     family = "Gaussian" if rng.random() < 0.55 else str(rng.choice(FAMILIES))
     gaussian = family == "Gaussian"
@@ -244,6 +275,8 @@ def draw_shape(rng: np.random.Generator, number: int) -> Shape:
         {"time": draw.time(exact=delayed), "space": draw.space(columns, globe, outputs), "scale": draw.open("scale")}
         for _ in range(count)
     ]
+    if not delayed and rng.random() < 0.1:
+        terms[0]["season"] = draw.season()
     model = {"terms": terms, "mean": draw.mean(stations > 1 and not outputs), "likelihood": draw.likelihood(family)}
     if delayed:
         model["slowness"] = [("?", "slowness", "known" if how == "known" else "narrow") for _ in range(columns)]

@@ -33,11 +33,11 @@ def round_trip(case: Case, path: Path) -> list[Any]:
     return api.read_snapshots(path, inputs, list(case.snapshots[0][3]))
 
 
-def rescaled(case: Case, c: float, d: float) -> Case:
-    """Time in units ``1/c`` and space in units ``1/d`` of those before."""
+def rescaled(case: Case, c: float, d: float, v: float = 1.0) -> Case:
+    """Time in units ``1/c``, space in units ``1/d`` and values in units ``1/v`` of those before."""
 
     def times(value, factor):
-        return ("narrow", value[1] * factor) if is_slot(value) else value * factor
+        return (value[0], *(one * factor for one in value[1:])) if is_slot(value) else value * factor
 
     def kernel(one, factor):
         found = dict(one)
@@ -53,22 +53,38 @@ def rescaled(case: Case, c: float, d: float) -> Case:
             found["kernel"] = kernel(one["kernel"], factor)
         return found
 
+    def seasonal(one):
+        season = one.get("season")
+        return one if season is None else {**one, "season": {**season, "period": season["period"] * c}}
+
     terms = [
-        {**term, "time": kernel(term["time"], c), "space": kernel(term["space"], d)} for term in case.model["terms"]
+        seasonal(
+            {
+                **term,
+                "time": kernel(term["time"], c),
+                "space": kernel(term["space"], d),
+                "scale": times(term["scale"], v),
+            }
+        )
+        for term in case.model["terms"]
     ]
-    mean = dict(case.model["mean"])
-    mean["features"] = [
-        {**f, "period": f["period"] * c} if f.get("period") else {**f, "weight": times(f["weight"], 1 / d)}
-        if f.get("column") is not None else f
-        for f in mean["features"]
-    ]  # fmt: skip
-    likelihood = dict(case.model["likelihood"])
+    mean = {"intercept": times(case.model["mean"]["intercept"], v), "features": []}
+    for feature in case.model["mean"]["features"]:
+        factor = v / d if feature.get("column") is not None else v
+        cycle = {"period": feature["period"] * c} if feature.get("period") else {}
+        mean["features"].append({**feature, **cycle, "weight": times(feature["weight"], factor)})
+    likelihood = seasonal(dict(case.model["likelihood"]))
+    likelihood["noise"] = times(likelihood["noise"], v)
+    in_units = {"limit", "error"} if likelihood.get("combine") == "squares" else {"limit"}
     if likelihood.get("trend") is not None:
         likelihood["trend"] = times(likelihood["trend"], 1 / c)
     model = {"terms": terms, "mean": mean, "likelihood": likelihood}
     if "slowness" in case.model:
         model["slowness"] = [times(one, c / d) for one in case.model["slowness"]]
-    snapshots = [(t * c, x * d, y, context) for t, x, y, context in case.snapshots]
+    snapshots = [
+        (t * c, x * d, y * v, {n: one * v if n in in_units else one for n, one in context.items()})
+        for t, x, y, context in case.snapshots
+    ]
     questions = [q._replace(t=q.t * c, x=q.x * d) for q in case.questions]
     past = None if case.past is None else case.past._replace(t=case.past.t * c, x=case.past.x * d)
     smooth = [t * c for t in case.smooth]
@@ -109,9 +125,19 @@ def _kernel(one: dict) -> Any:
     return {"kernel": one["kind"], **given, **inner}
 
 
+def _seasonal(one: dict, name: str) -> dict:
+    """A term or a likelihood with its season in the place of one of its entries."""
+    found = {key: value for key, value in one.items() if key != "season"}
+    if "season" in one:
+        season = one["season"]
+        found[name] = {"base": one[name], "by": {"period": season["period"]}, "weights": season["weights"]}
+    return found
+
+
 def configuration(case: Case, transform: str | None = None) -> str:
     """The case as TOML."""
     model, (term,) = case.model, case.model["terms"]
+    term, like = _seasonal(term, "scale"), _seasonal(model["likelihood"], "noise")
     mean: Any = model["mean"]["intercept"]
     if model["mean"]["features"]:
         features = [
@@ -131,7 +157,7 @@ def configuration(case: Case, transform: str | None = None) -> str:
         | ({"covariates": context} if context else {}) | ({"transform": transform} if transform else {}),
         "model": {
             "scale": term["scale"], "mean": mean, "time": _kernel(term["time"]), "space": _kernel(term["space"]),
-            "likelihood": model["likelihood"],
+            "likelihood": like,
         },
         "sampler": {"method": "online", **sampler},
         "run": {"folder": "run", "seed": case.seed},
@@ -143,11 +169,24 @@ def configuration(case: Case, transform: str | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def fit(case: Case, folder: Path, transform: str | None = None) -> tuple[int, str]:
-    """``seqgp fit`` on the case."""
+def fit(case: Case, folder: Path, transform: str | None = None) -> Any:
+    """``seqgp fit`` on the case: the last step that it stored."""
     frame_of(case).to_csv(folder / "table.csv", index=False)
     (folder / "config.toml").write_text(configuration(case, transform))
-    return api.command("fit", folder / "config.toml")
+    return _stored(api.command("fit", folder / "config.toml"), folder)
+
+
+def update(case: Case, folder: Path, *more: str) -> Any:
+    """``seqgp update`` with the case as a table, late and corrected data among them: the last step."""
+    frame_of(case).to_csv(folder / "more.csv", index=False)
+    return _stored(api.command("update", folder / "run", folder / "more.csv", *more), folder)
+
+
+def _stored(ended: tuple[int, str], folder: Path) -> Any:
+    code, said = ended
+    if code != 0:
+        raise api.CommandError(said)
+    return api.stored(folder / "run").latest()
 
 
 def exported(folder: Path, ran: Ran) -> list[str]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from tests.oracles.dense import Rows
@@ -38,19 +40,27 @@ def stepwise(case: Case) -> list[str]:
 
 
 def resumed(case: Case) -> list[str]:
-    """Killed inside a step (or between two), and taken up again from the store."""
+    """Killed between two steps, or while one is written, and taken up again from the store."""
 
     class Killed(BaseException):
         pass
 
-    whole, cut = execute(case), int(np.random.default_rng(case.seed).integers(1, len(case.snapshots)))
+    rng, whole, honest = np.random.default_rng(case.seed), execute(case), os.fsync
+    cut, left = int(rng.integers(1, len(case.snapshots))), int(rng.integers(1, 30)) if rng.random() < 0.5 else -1
 
     def kill(state, info):
-        if state.step == cut:
+        if left < 0 and state.step == cut:
             raise Killed
 
+    def sync(file):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise Killed
+        honest(file)
+
     with tempfile.TemporaryDirectory() as folder:
-        with contextlib.suppress(Killed):
+        with contextlib.suppress(Killed), mock.patch("os.fsync", sync if left > 0 else honest):
             execute(case, store=f"{folder}/run", callbacks=kill)
         again = execute(case, store=f"{folder}/run")
         read = again._replace(run=again.run._replace(state=api.stored(f"{folder}/run").latest().state))
@@ -58,34 +68,49 @@ def resumed(case: Case) -> list[str]:
 
 
 def changed(case: Case) -> list[str]:
-    """A run does not go on with another model, nor with other data for a time that it has seen."""
+    """A run does not go on with another model; other data for a time that it has seen revise it, or are refused."""
     rng = np.random.default_rng(case.seed)
     with tempfile.TemporaryDirectory() as folder:
-        execute(case._replace(snapshots=case.snapshots[:-1]), store=f"{folder}/run")
-        other, count = case, 0
-
-        def alter(leaf):
-            nonlocal count
-            count += isinstance(leaf, tuple)
-            if isinstance(leaf, tuple) and count == 1:
-                return (*leaf[:-1], leaf[-1] * 1.5 + 0.01)
-            return leaf
-
+        store = f"{folder}/run"
+        execute(case._replace(snapshots=case.snapshots[:-1]), store=store)
         if rng.random() < 0.5 and any(isinstance(one, tuple) for one in _leaves(case.model)):
-            other, what = case._replace(model=mapped(case.model, alter)), "another model"
-        else:
-            t, x, y, context = case.snapshots[0]
-            if np.isnan(y).all():
-                return []
-            near = np.where(np.isnan(y), y, np.where(y >= 1, y - 1, y / 2 + 0.25))  # in the support of any family
-            what, other = "other data", case._replace(snapshots=[(t, x, near, context), *case.snapshots[1:]])
-            if np.array_equal(near, y, equal_nan=True) or case.shape.family in ("Bernoulli", "Ordinal", "Binomial"):
-                return []
-        try:
-            execute(other, store=f"{folder}/run")
-        except api.Refused:
+            return _unless_refused("another model", _with_another_model(case), store=store)
+        other = _corrected(case)
+        if other is None:
             return []
-        return [f"resumed with {what}, without a word"]
+        if rng.random() < 0.5:
+            return _unless_refused("other data", other, store=store, late="refuse")
+        return compare(other, execute(other, store=store))
+
+
+def _unless_refused(what: str, case: Case, **more: Any) -> list[str]:
+    try:
+        execute(case, **more)
+    except api.Refused:
+        return []
+    return [f"resumed with {what}, without a word"]
+
+
+def _with_another_model(case: Case) -> Case:
+    """With the first of the priors moved."""
+    count = 0
+
+    def alter(leaf):
+        nonlocal count
+        count += isinstance(leaf, tuple)
+        return (*leaf[:-1], leaf[-1] * 1.5 + 0.01) if isinstance(leaf, tuple) and count == 1 else leaf
+
+    return case._replace(model=mapped(case.model, alter))
+
+
+def _corrected(case: Case) -> Case | None:
+    """With other values in the first snapshot, in the support of its family; ``None`` where none are at hand."""
+    t, x, y, context = case.snapshots[0]
+    near = np.where(np.isnan(y), y, np.where(y >= 1, y - 1, y / 2 + 0.25))
+    bounded = case.shape.family in ("Bernoulli", "Ordinal", "Binomial")
+    if np.isnan(y).all() or np.array_equal(near, y, equal_nan=True) or bounded:
+        return None
+    return case._replace(snapshots=[(t, x, near, context), *case.snapshots[1:]])
 
 
 def _leaves(tree: Any) -> list[Any]:
@@ -129,22 +154,24 @@ def never(case: Case) -> list[str]:
     return _against(case, "a station that never reports", case._replace(snapshots=more))
 
 
-def _against(case: Case, what: str, other: Case) -> list[str]:
-    """The same evidence, and the answers that the oracle gives to the original."""
+def _against(case: Case, what: str, other: Case, gained: float = 0.0) -> list[str]:
+    """The same evidence but for what units add to it, and the answers that the oracle gives to the other case."""
     a, b = execute(case), execute(other)
     found = []
     if not wide_slots(case.model) and case.shape.gaussian:  # otherwise the particles, or EP, need not be the same
-        rounding = 1e-6 + 1e-13 * ratio_of(case) ** 2 * (1 + abs(a.run.infos[-1].log_evidence))
-        found = alike(f"{what}: log evidence", a.run.infos[-1].log_evidence, b.run.infos[-1].log_evidence, rounding)
+        expected = a.run.infos[-1].log_evidence + gained
+        rounding = 1e-6 + 1e-13 * ratio_of(case) ** 2 * (1 + abs(expected))
+        found = alike(f"{what}: log evidence", expected, b.run.infos[-1].log_evidence, rounding)
     return found + compare(other, b)
 
 
 def units(case: Case) -> list[str]:
-    """Time and space in other units: the same evidence, the same latent."""
+    """Time, space and values in other units: the same latent, and the same evidence but for the unit of the data."""
     rng = np.random.default_rng(case.seed)
-    c, d = (float(2.0 ** rng.integers(-12, 12)) for _ in range(2))
-    other = tables.rescaled(case, c, d)
-    return _against(case, f"time × {c:g}, space × {d:g}", other)
+    c, d, v = (float(2.0 ** rng.integers(-12, 12)) for _ in range(3))
+    count = sum(int(np.isfinite(y).sum()) for _, _, y, _ in case.snapshots)
+    other = tables.rescaled(case, c, d, v)
+    return _against(case, f"time × {c:g}, space × {d:g}, values × {v:g}", other, -count * np.log(v))
 
 
 def columns(case: Case) -> list[str]:
@@ -169,10 +196,7 @@ def command_line(case: Case) -> list[str]:
     """``seqgp fit`` gives the draws that the library gives, and what it exports is what it keeps."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        code, said = tables.fit(case, place)
-        if code != 0:
-            raise api.CommandError(said)
-        step, whole = api.stored(place / "run").latest(), execute(case)
+        step, whole = tables.fit(case, place), execute(case)
         found = same("command line: draws", step.state.latent, whole.run.state.latent)
         found += same("command line: evidence", step.info.log_evidence, whole.run.infos[-1].log_evidence)
         return found + tables.exported(place, whole)
@@ -217,6 +241,7 @@ WAYS = {
     "absent": absent, "never": never, "units": units, "columns": columns, "command_line": command_line,
     "compared": compared, "bounded": bounded, "revised": entrances.revised, "refreshed": entrances.refreshed,
     "forgetful": entrances.forgetful, "transformed": entrances.transformed, "full": entrances.full,
+    "late": entrances.late,
 }  # fmt: skip
 ODDS = {
     "plain": 10, "twice": 1, "stepwise": 1, "resumed": 2, "changed": 2, "permuted": 2, "absent": 2, "never": 1,
@@ -231,17 +256,18 @@ def suitable(way: str, case: Case) -> bool:
     several = len(case.snapshots) > 1
     narrow, gaussian = case.shape.how == "narrow", case.shape.gaussian
     rules = {
-        "revised": several, "forgetful": gaussian,
+        "revised": several and not case.shape.by_station, "forgetful": gaussian and not case.shape.by_station,
         "refreshed": not gaussian and case.settings.get("paths", "0") != "0",
         "transformed": tables.can_be_configured(case) and entrances.logarithms(case) and _plain_gaussian(case),
         "full": narrow and not case.frame.extreme and not case.shape.delayed and case.shape.pattern != "network",
         "absent": missing,
-        "never": not case.shape.globe and case.shape.pattern != "grid",
+        "never": not case.shape.globe and case.shape.pattern != "grid" and not case.shape.by_station,
         "resumed": several, "changed": several, "stepwise": several, "compared": several,
         "columns": case.shape.pattern != "coincide",
         "command_line": tables.can_be_configured(case),
-        "bounded": several and case.shape.pattern == "complete" and case.shape.how == "narrow" and case.shape.gaussian,
-        "units": case.shape.how == "narrow" and not case.shape.globe and not case.shape.outputs and case.shape.gaussian,
+        "late": several and tables.can_be_configured(case),
+        "bounded": several and case.shape.pattern == "complete" and narrow and gaussian,
+        "units": narrow and not case.shape.globe and not case.shape.outputs and gaussian,
     }  # fmt: skip
     return rules.get(way, True)
 
@@ -253,7 +279,7 @@ def _plain_gaussian(case: Case) -> bool:
 def draw_way(rng: np.random.Generator, case: Case) -> str:
     """A way that suits the case; the command line, which compiles anew, for the first case of a shape alone."""
     if case.seed == 0 and rng.random() < 0.5:
-        for way in rng.permutation(["command_line", "transformed"]):
+        for way in rng.permutation(["command_line", "transformed", "late"]):
             if suitable(way, case):
                 return str(way)
     ways = [way for way in ODDS if suitable(way, case)]

@@ -7,6 +7,7 @@ It shares no code with ``seqgp``. Models are plain dictionaries with numbers at 
         "mean": {"intercept": COEFFICIENT, "features": [{"name": "elevation", "weight": COEFFICIENT}, …]},
         "likelihood": {"family": "Gaussian", "noise": 0.1},
         "slowness": [0.1, 0.0],  # optional: f at (t, x) is that of the terms at (t − slowness·x, x)
+        # a term, and a Gaussian likelihood, may have "season": {"period": 7.0, "weights": [0.1, 0.3]}
     }
     KERNEL = {"kind": "Matern32", "lengthscale": 2.0}
     COEFFICIENT = a number, or ("normal", mean, sd) for a Gaussian prior that is integrated out

@@ -134,9 +134,7 @@ def extended(model, data, query, mean, covariance):
     ridge = 1e-12 * np.diag(whole[:n, :n])  # the same point twice is no new one
     factor = cholesky(whole[:n, :n] + np.diag(ridge))
     half = solve_lower(factor, whole[:n, n:])
-    weights = np.zeros((n, len(query.t)), WIDE)
-    for i in reversed(range(n)):  # factor' weights = half
-        weights[i] = (half[i] - factor[i + 1 :, i] @ weights[i + 1 :]) / factor[i, i]
+    weights = solve_lower(factor.T[::-1, ::-1], half[::-1])[::-1]  # factor' weights = half
     left = whole[n:, n:] - half.T @ half
     found = weights.T @ covariance.astype(WIDE) @ weights + left
     return (middle[n:] + weights.T @ (mean - middle[:n])).astype(float), found.astype(float)

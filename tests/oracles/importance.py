@@ -45,8 +45,6 @@ def value(prior, z):
 
 def posterior(dimension, log_evidence_at, rng, count=2500):
     """The posterior of ``z ~ N(0, I)`` under ``exp(log_evidence_at(z))``, with an adapted proposal."""
-    if dimension == 0:
-        return Weighted(np.zeros((1, 0)), np.ones(1), float(log_evidence_at(np.zeros(0))), 0.0, np.inf)
     z, proposal = rng.normal(size=(ROUNDS[0], dimension)), None
     for size in (*ROUNDS[1:], count, None):
         log_prior = stats.norm.logpdf(z).sum(1)
@@ -61,10 +59,8 @@ def posterior(dimension, log_evidence_at, rng, count=2500):
         if size is None:
             break
         tempered = weights if effective > 20 * dimension else np.exp(0.3 * (log - log.max()))
-        tempered = tempered / tempered.sum()
-        mean = tempered @ z
-        spread = (z - mean).T @ (tempered[:, None] * (z - mean)) + 1e-6 * np.eye(dimension)
-        proposal = stats.multivariate_t(mean, 1.3 * spread, DF)
+        spread = np.cov(z.T, ddof=0, aweights=tempered) + 1e-6 * np.eye(dimension)
+        proposal = stats.multivariate_t(np.average(z, 0, tempered), 1.3 * spread, DF)
         z = proposal.rvs(size, random_state=rng).reshape(size, dimension)
         z = np.where((rng.random(size) < FROM_PRIOR)[:, None], rng.normal(size=z.shape), z)
     error = np.sqrt(max(1 / effective - 1 / len(z), 0.0))

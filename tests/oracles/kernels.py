@@ -37,8 +37,7 @@ def covariance(kernel, a, b):
         parts = [covariance(part, a, b) for part in kernel["parts"]]
         return sum(parts) if kind == "Sum" else np.prod(parts, axis=0)
     if kind == "Product":  # a factor for each column
-        factors = [covariance(part, a[:, [d]], b[:, [d]]) for d, part in enumerate(kernel["parts"])]
-        return np.prod(factors, axis=0)
+        return np.prod([covariance(part, a[:, [d]], b[:, [d]]) for d, part in enumerate(kernel["parts"])], axis=0)
     if kind == "Constant":
         return np.full((len(a), len(b)), a.dtype.type(kernel["scale"])) ** 2
     if kind == "WhiteNoise":
@@ -48,8 +47,7 @@ def covariance(kernel, a, b):
         turn = np.arccos(a.dtype.type(-1)) * (a[:, 0, None] - b[None, :, 0]) / kernel["period"]
         return np.exp(-2 * (np.sin(turn) / kernel["lengthscale"]) ** 2)
     if kind == "LinearKernel":
-        scale = np.broadcast_to(np.asarray(kernel["scale"], a.dtype), a.shape[1:])
-        centre = np.broadcast_to(np.asarray(kernel["centre"], a.dtype), a.shape[1:])
+        scale, centre = (np.asarray(kernel[name], a.dtype) for name in ("scale", "centre"))
         return ((a - centre) * scale**2) @ (b - centre).T
     if kind == "Rotated":
         cos, sin = np.cos(kernel["angle"]), np.sin(kernel["angle"])
@@ -79,14 +77,20 @@ def on_globe(kernel, a, b):
     return profile(inner, (kernel["radius"] * length / inner["lengthscale"]) ** 2)
 
 
-def latent_covariance(terms, at, other):
-    """The covariance of the zero-mean part of the latent: ``Σ scale² time(t, t') space(x, x')``.
+def amplitude(season, t):
+    """By what a standard deviation with a season of one harmonic, ``{"period", "weights": [a, b]}``, is multiplied."""
+    if season is None:
+        return np.ones(len(t))
+    angle, (a, b) = 2 * np.pi * np.asarray(t) / season["period"], season["weights"]
+    return np.exp(a * np.cos(angle) + b * np.sin(angle))
 
-    ``at`` and ``other`` are pairs of times ``(n,)`` and inputs ``(n, D)``.
-    """
+
+def latent_covariance(terms, at, other):
+    """Of the zero-mean part of the latent, ``Σ scale(t) scale(t') time(t, t') space(x, x')``, at times and inputs."""
     (t, x), (s, z) = at, other
     return sum(
         x.dtype.type(term["scale"]) ** 2
+        * np.outer(amplitude(term.get("season"), t), amplitude(term.get("season"), s))
         * covariance(term["time"], t[:, None], s[:, None])
         * covariance(term["space"], x, z)
         for term in terms

@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 from scipy import special, stats
 
+from .kernels import amplitude
+
 
 def noise_of(likelihood, rows):
-    """The standard deviation of Gaussian data, one for each row: with known errors and a trend where there are."""
-    noise = np.full(len(rows["t"]), float(likelihood["noise"]))
+    """The sd of each Gaussian datum: with known errors, a trend, a season, or precision ratios of stations."""
+    noise = float(likelihood["noise"]) * amplitude(likelihood.get("season"), rows["t"])
+    if likelihood.get("ratios") is not None:
+        noise = noise / np.sqrt(np.asarray(likelihood["ratios"], float))[np.asarray(rows["station"], int)]
     if likelihood.get("trend") is not None:
         noise = noise * np.exp(likelihood["trend"] * (np.asarray(rows["t"], float) - likelihood.get("since", 0.0)))
     if likelihood.get("errors") is None:
@@ -49,8 +53,8 @@ def log_density(likelihood, f, y, rows):
         trials = amount(likelihood["trials"], rows)
         choose = special.gammaln(trials + 1) - special.gammaln(y + 1) - special.gammaln(trials - y + 1)
         return choose + y * special.log_expit(f) + (trials - y) * special.log_expit(-f)
-    if family == "Gamma":
-        shape = likelihood["shape"]
+    if family in ("Gamma", "Exponential"):
+        shape = likelihood.get("shape", 1.0)
         rate = np.log(shape) - f
         return shape * rate + (shape - 1) * np.log(y) - y * np.exp(rate) - special.gammaln(shape)
     if family == "Beta":
@@ -59,8 +63,7 @@ def log_density(likelihood, f, y, rows):
     if family == "Ordinal":
         cuts = np.concatenate([[-np.inf], likelihood["cutpoints"], [np.inf]])
         index = np.asarray(y, int)
-        low, high = cuts[index] - f, cuts[index + 1] - f
-        return log_between(low, high)
+        return log_between(cuts[index] - f, cuts[index + 1] - f)
     raise ValueError(family)
 
 
@@ -94,11 +97,10 @@ def sample(likelihood, f, rows, rng):
         return (rng.random(np.shape(f)) < share).astype(float)
     if family == "Binomial":
         return rng.binomial(amount(likelihood["trials"], rows).astype(int), special.expit(f)).astype(float)
-    if family == "Gamma":
-        return rng.gamma(likelihood["shape"], np.exp(f) / likelihood["shape"])
+    if family in ("Gamma", "Exponential"):
+        return np.exp(f) * rng.standard_gamma(likelihood.get("shape", 1.0), np.shape(f)) / likelihood.get("shape", 1.0)
     if family == "Beta":
         return rng.beta(likelihood["precision"] * special.expit(f), likelihood["precision"] * special.expit(-f))
     if family == "Ordinal":
-        level = f + rng.logistic(size=np.shape(f))
-        return (level[..., None] > np.asarray(likelihood["cutpoints"])).sum(-1).astype(float)
+        return ((f + rng.logistic(size=np.shape(f)))[..., None] > likelihood["cutpoints"]).sum(-1).astype(float)
     raise ValueError(family)

@@ -50,3 +50,8 @@ def test_quadrature_itself():
     assert log_evidence == pytest.approx(stats.norm.logpdf(2.0, 0.5, np.sqrt(900 + 1e-4)), abs=1e-9)
     found = one_datum.by_quadrature(lambda f: one_datum.binomial(1000)(5.0, f), 0.0, 3.0)
     assert found == pytest.approx((-5.27, 0.44, -5.2), abs=0.05)
+
+
+def test_the_page_has_every_likelihood():
+    shown = {type(case.likelihood) for case in CASES.values()}
+    assert set(likelihoods.catalogue.classes(likelihoods.Likelihood).values()) <= shown
