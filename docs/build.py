@@ -27,7 +27,15 @@ from seqgp.base.options import example_of, summary_of
 DOCS = Path(__file__).parent
 BUILT = DOCS.parent / "build" / "docs"
 ROOMS = {
-    "Models": ("model", "kernels.base", "kernels.separable", "kernels.delayed", "base.snapshot", "base.priors"),
+    "Models": (
+        "model",
+        "kernels.base",
+        "kernels.separable",
+        "kernels.delayed",
+        "kernels.advected",
+        "base.snapshot",
+        "base.priors",
+    ),
     "Samplers": ("samplers",),
     "Representations and updates": ("fields", "mcmc"),
     "Running and storing": ("io", "fleets", "runtime"),

@@ -32,6 +32,7 @@ from .io.monitor import monitor as monitor
 from .io.run import Run as Run
 from .io.run import run as run
 from .io.store import Store as Store
+from .kernels.advected import Advected as Advected
 from .kernels.base import Kernel as Kernel
 from .kernels.delayed import Delayed as Delayed
 from .kernels.separable import Separable as Separable

@@ -255,9 +255,9 @@ def _time(text: str, data: DataSection) -> float:
 
 
 def _motions(store: Store) -> list[str]:
-    """How patterns move, where the kernel has a delay."""
+    """How patterns move, where the kernel has a delay or a velocity."""
     model = store.model
-    if model is None or not model.kernel.delayed:
+    if model is None or not model.kernel.moving:
         return []
     return [str(one) for one in motions(model, store.latest().state.parameters, store.manifest.section("data"))]
 

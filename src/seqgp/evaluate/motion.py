@@ -1,4 +1,4 @@
-"""The speed and the direction of patterns that move, from draws of a slowness."""
+"""The speed and the direction of patterns that move, from draws of a slowness or a velocity."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ KNOWN = 90.0  # degrees: a direction whose 95% reach further to one side is not 
 class Motion(NamedTuple):
     """How patterns move. Bearings are in degrees from the second column of ``x`` (north) towards the first (east)."""
 
-    prefix: str  # of the terms that share the slowness
-    speed: float  # the median of ``1 / |s|``
+    prefix: str  # of the terms that share the slowness or the velocity
+    speed: float  # the median of ``1 / |s|``, or of ``|v|``
     speed_interval: tuple[float, float]  # 95%
     bearing: float | None  # the circular mean; None where ``x`` has not two columns
     bearing_interval: tuple[float, float]  # 95%, around the mean
@@ -46,7 +46,7 @@ class Motion(NamedTuple):
 
 
 def motions(model: Model, parameters: Mapping[str, Any], data: Mapping[str, Any] | None = None) -> tuple[Motion, ...]:
-    """The motion of each slowness that is inferred.
+    """The motion of each slowness and each velocity that is inferred.
 
     Args:
         model: the model.
@@ -55,24 +55,30 @@ def motions(model: Model, parameters: Mapping[str, Any], data: Mapping[str, Any]
             ``inputs`` may end in one of distance, as ``x_km`` does.
     """
     factor, unit = _units(data or {})
-    names = dict.fromkeys(name for name in model.kernel.slowness_names() if name is not None and name in parameters)
+    slow = [(name, "slowness") for name in model.kernel.slowness_names()]
+    names = dict.fromkeys(slow + [(one and one.velocity, "velocity") for one in model.kernel.drifts()])
     found = []
-    for name in names:
-        slowness = np.asarray(parameters[name], float)
-        slowness = slowness[:, None] if slowness.ndim == 1 else slowness
-        found.append(_motion(name.removesuffix("slowness"), slowness, factor, unit))
+    for name, kind in names:
+        if name is None or name not in parameters:
+            continue
+        heading = np.asarray(parameters[name], float)
+        heading = heading[:, None] if heading.ndim == 1 else heading
+        size = np.linalg.norm(heading, axis=1)
+        if kind == "slowness":
+            size = 1 / np.where(size > 0, size, np.nan)
+            size = np.where(np.isnan(size), np.inf, size)
+        found.append(_motion(name.removesuffix(kind), heading, factor * size, unit))
     return tuple(found)
 
 
-def _motion(prefix: str, slowness: Float[np.ndarray, "draws D"], factor: float, unit: str) -> Motion:
-    size = np.linalg.norm(slowness, axis=1)
-    speed = factor / np.where(size > 0, size, np.nan)
-    speed = np.where(np.isnan(speed), np.inf, speed)
+def _motion(
+    prefix: str, heading: Float[np.ndarray, "draws D"], speed: Float[np.ndarray, " draws"], unit: str
+) -> Motion:
     low, middle, high = np.quantile(speed, [0.025, 0.5, 0.975], method="inverted_cdf")
-    toward = (float(np.mean(slowness[:, 0] > 0)),) if slowness.shape[1] == 1 else ()
-    if slowness.shape[1] != 2:
+    toward = (float(np.mean(heading[:, 0] > 0)),) if heading.shape[1] == 1 else ()
+    if heading.shape[1] != 2:
         return Motion(prefix, float(middle), (float(low), float(high)), None, (np.nan, np.nan), toward, unit)
-    angles = np.arctan2(slowness[:, 0], slowness[:, 1])
+    angles = np.arctan2(heading[:, 0], heading[:, 1])
     mean = np.arctan2(np.sin(angles).mean(), np.cos(angles).mean())
     turned = np.degrees((angles - mean + np.pi) % (2 * np.pi) - np.pi)
     mean = float(np.degrees(mean)) % 360
@@ -81,7 +87,7 @@ def _motion(prefix: str, slowness: Float[np.ndarray, "draws D"], factor: float, 
 
 
 def _units(data: Mapping[str, Any]) -> tuple[float, str]:
-    """What ``1 / |s|`` is multiplied with, and the unit it is then in."""
+    """What ``1 / |s|`` or ``|v|`` is multiplied with, and the unit it is then in."""
     length = _length(data.get("inputs"))
     unit = data.get("unit") or "days"
     if data.get("origin") is None or unit not in HOURS:

@@ -88,7 +88,7 @@ class Dense(eqx.Module):
     def geometry(self, kernel: LatentKernel, times, x, mask, present: int) -> DenseGeometry:
         """Distances between all sites of window and present, in time and in space."""
         flat = x.reshape(-1, x.shape[-1])
-        if kernel.delayed:  # each site has its own local times
+        if kernel.moving:  # each site has its own local times or inputs
             terms = kernel.prepare(jnp.repeat(jnp.asarray(times), x.shape[1]), jnp.asarray(flat))
         else:
             terms = tuple(
@@ -121,7 +121,7 @@ class Dense(eqx.Module):
 
 def stacked_covariance(kernel: LatentKernel, geometry: DenseGeometry, parameters: Parameters) -> Float[Array, "n n"]:
     """The covariance over the blocks of sites, one block a time."""
-    if kernel.delayed:
+    if kernel.moving:
         return kernel.covariance(geometry.terms, parameters)
     terms = [
         _stacked(term, pair, geometry.blocks, dropped(parameters, prefix))

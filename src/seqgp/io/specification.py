@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from seqgp import kernels
-from seqgp.io.spec_entries import OwnPart, Real, SlotSpec, Strict, one_or_many, slot_of, words_of
+from seqgp.io.spec_entries import Entry, OwnPart, Real, SlotSpec, Strict, one_or_many, slot_of, words_of
 from seqgp.io.spec_kernels import KernelSpec, kernel_words
 from seqgp.io.spec_likelihoods import LikelihoodSpec, likelihood_words
 from seqgp.io.spec_means import LinearSpec, MeanSpec, mean_words
@@ -31,6 +31,12 @@ Jitter = Annotated[
 ]
 
 
+VELOCITY = "a field that moves, as a storm does: distance per time, one for each input"
+DIFFUSION = "with velocity: how the field spreads, distance² per time; 0 by default"
+SHORTEST = "with velocity: the shortest wavelength that represents the field; from the priors by default"
+MARGIN = "with velocity: the distance from the data to their periodic images; from the priors by default"
+
+
 class TermSpec(Strict):
     """One of several latent processes that add: kernels in time and space, and a scale."""
 
@@ -43,14 +49,24 @@ class TermSpec(Strict):
         None, description="a delay: time per distance, one for each input; what happens at x is seen further on later"
     )
 
-    def build(self) -> kernels.Separable | kernels.Delayed:
+    velocity: SlotSpec | None = Field(None, description=VELOCITY)
+    diffusion: Entry | None = Field(None, description=DIFFUSION)
+    shortest: Real | None = Field(None, description=SHORTEST)
+    margin: Real | None = Field(None, description=MARGIN)
+
+    @model_validator(mode="after")
+    def _one_motion(self) -> TermSpec:
+        _check_motion(self)
+        return self
+
+    def build(self) -> LatentKernel:
         """The term."""
         if isinstance(self.space, tuple):
             space = kernels.PerColumn([kernel.build() for kernel in self.space])
         else:
             space = self.space.build()
         term = kernels.Separable(time=self.time.build(), space=space, scale=slot_of(self.scale))
-        return term if self.slowness is None else kernels.Delayed(term, slowness=slot_of(self.slowness))
+        return _moving(term, self)
 
 
 class ModelSpec(Strict):
@@ -67,6 +83,10 @@ class ModelSpec(Strict):
         None,
         description="a delay: time per distance, one for each input, for all terms that have none of their own",
     )
+    velocity: SlotSpec | None = Field(None, description=VELOCITY + ", for all terms")
+    diffusion: Entry | None = Field(None, description=DIFFUSION)
+    shortest: Real | None = Field(None, description=SHORTEST)
+    margin: Real | None = Field(None, description=MARGIN)
     terms: tuple[TermSpec, ...] | None = Field(
         None,
         min_length=1,
@@ -78,6 +98,7 @@ class ModelSpec(Strict):
 
     @model_validator(mode="after")
     def _one_way(self) -> ModelSpec:
+        _check_motion(self)
         for name in ("time", "space", "scale"):
             given = getattr(self, name) is not None
             if self.terms is not None and given:
@@ -94,14 +115,31 @@ class ModelSpec(Strict):
         """The model."""
         if self.terms is None:
             scale = 1.0 if self.scale is None else self.scale
-            kernel = TermSpec(time=self.time, space=self.space, scale=scale, slowness=None).build()  # pyright: ignore[reportArgumentType]
+            kernel = TermSpec(time=self.time, space=self.space, scale=scale).build()  # pyright: ignore[reportArgumentType, reportCallIssue]
         else:
             parts = [term.build() for term in self.terms]
             kernel = kernels.SeparableSum(parts) if len(parts) > 1 else parts[0]
-        if self.slowness is not None:
-            kernel = kernels.Delayed(kernel, slowness=slot_of(self.slowness))
+        kernel = _moving(kernel, self)
         mean = self.mean.build() if isinstance(self.mean, LinearSpec) else slot_of(self.mean)
         return Model(kernel, self.likelihood.build(), mean, self.jitter)
+
+
+def _check_motion(spec: TermSpec | ModelSpec) -> None:
+    if spec.slowness is not None and spec.velocity is not None:
+        raise ValueError("slowness and velocity are two ways to move: give one of them")
+    for name in ("diffusion", "shortest", "margin"):
+        if getattr(spec, name) is not None and spec.velocity is None:
+            raise ValueError(f"{name} has no effect without velocity")
+
+
+def _moving(kernel: LatentKernel, spec: TermSpec | ModelSpec) -> LatentKernel:
+    """With a delay or a velocity, where there is one."""
+    if spec.slowness is not None:
+        return kernels.Delayed(kernel, slowness=slot_of(spec.slowness))
+    if spec.velocity is None:
+        return kernel
+    diffusion = 0.0 if spec.diffusion is None else slot_of(spec.diffusion)
+    return kernels.Advected(kernel, slot_of(spec.velocity), diffusion, spec.shortest, spec.margin)
 
 
 def specify(model: Model) -> dict[str, Any] | None:
@@ -119,8 +157,8 @@ def specify(model: Model) -> dict[str, Any] | None:
 
 
 def _kernel_words(kernel: LatentKernel) -> dict[str, Any]:
-    if isinstance(kernel, kernels.Delayed):
-        return _kernel_words(kernel.kernel) | {"slowness": words_of(kernel.slowness)}
+    if isinstance(kernel, (kernels.Delayed, kernels.Advected)):
+        return _kernel_words(kernel.kernel) | _motion_words(kernel)
     parts = kernel.summands()
     if len(parts) == 1 and isinstance(kernel, kernels.Separable):
         return _term_words(kernel)
@@ -128,11 +166,19 @@ def _kernel_words(kernel: LatentKernel) -> dict[str, Any]:
 
 
 def _part_words(part: LatentKernel) -> dict[str, Any]:
-    if isinstance(part, kernels.Delayed) and isinstance(part.kernel, kernels.Separable):
-        return _term_words(part.kernel) | {"slowness": words_of(part.slowness)}
+    if isinstance(part, (kernels.Delayed, kernels.Advected)) and isinstance(part.kernel, kernels.Separable):
+        return _term_words(part.kernel) | _motion_words(part)
     if not isinstance(part, kernels.Separable):  # a sum with a delay, beside other terms
         raise OwnPart
     return _term_words(part)
+
+
+def _motion_words(kernel: kernels.Delayed | kernels.Advected) -> dict[str, Any]:
+    if isinstance(kernel, kernels.Delayed):
+        return {"slowness": words_of(kernel.slowness)}
+    words = {"velocity": words_of(kernel.velocity), "diffusion": words_of(kernel.diffusion)}
+    given = {"shortest": kernel.shortest, "margin": kernel.margin}
+    return words | {name: value for name, value in given.items() if value is not None}
 
 
 def _term_words(term: kernels.Separable) -> dict[str, Any]:

@@ -5,7 +5,7 @@ The public names are those in ``__all__`` of the modules; they are imported when
 
 from seqgp.base.catalogue import Catalogue
 
-catalogue = Catalogue(__name__, "stationary", "base", "spatial", "coregionalised", "separable", "delayed")
+catalogue = Catalogue(__name__, "stationary", "base", "spatial", "coregionalised", "separable", "delayed", "advected")
 __getattr__ = catalogue.find
 
 

@@ -2,6 +2,7 @@
 
 from seqgp.base.catalogue import Catalogue
 
+from .advected import *  # noqa: F403
 from .base import *  # noqa: F403
 from .coregionalised import *  # noqa: F403
 from .delayed import *  # noqa: F403

@@ -34,8 +34,9 @@ class Delayed(LatentKernel):
                 f"Delayed: kernel must be seqgp.Separable(time, space, scale) or a sum of them, got "
                 f"{type(kernel).__name__}"
             )
-        if kernel.delayed:
-            raise ModelError("Delayed: the kernel inside has a slowness already; give one slowness, or add the terms")
+        if kernel.delayed or kernel.advected:
+            what = "slowness" if kernel.delayed else "velocity"
+            raise ModelError(f"Delayed: the kernel inside has a {what} already; give one, or add the terms")
         self.kernel = kernel
         slot = as_slot(slowness, "Delayed: slowness")
         self.slowness = slot if isinstance(slot, tuple) else (slot,)
@@ -86,10 +87,15 @@ def delay_spread(kernel: LatentKernel, x: Float[np.ndarray, "M D"]) -> float:
     return widest
 
 
-def refuse_delay(kernel: LatentKernel, who: str) -> None:
-    """Raise where a kernel has a delay, in the name of those who compute with separable terms alone."""
+def refuse_moving(kernel: LatentKernel, who: str) -> None:
+    """Raise where a kernel has a delay or a velocity, in the name of those who compute with separable terms alone."""
     if kernel.delayed:
         raise ModelError(
             f"{who} does not take seqgp.Delayed: use seqgp.OnlineSampler, whose filters take the delay, or "
             "seqgp.FullSampler for all times at once"
+        )
+    if kernel.advected:
+        raise ModelError(
+            f"{who} does not take seqgp.Advected: use seqgp.OnlineSampler, whose filters move Fourier modes, or, with "
+            "diffusion=0, seqgp.FullSampler for all times at once"
         )

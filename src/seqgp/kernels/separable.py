@@ -22,6 +22,16 @@ from seqgp.linalg.types import ArrayLike
 __all__ = ["Separable", "SeparableSum"]
 
 
+class Advection(NamedTuple):
+    """How a term moves and spreads (:class:`seqgp.Advected`)."""
+
+    velocity: str  # the names of the parameters
+    diffusion: str
+    spreads: bool  # whether there is a diffusion
+    shortest: float | None  # of the wavelengths that represent the field, where the user says so
+    margin: float | None  # from the data to their periodic images, where the user says so
+
+
 class LatentKernel(eqx.Module):
     """The covariance of the latent process in time and space: one separable term, or a sum of them."""
 
@@ -44,6 +54,20 @@ class LatentKernel(eqx.Module):
 
     def slowness_bounds(self) -> tuple[Float[np.ndarray, "D 2"] | None, ...]:
         """For each term the smallest and the largest slowness that priors allow; ``None`` where it has no delay."""
+        return (None,) * len(self.terms())
+
+    @property
+    def advected(self) -> bool:
+        """Whether a term moves with a velocity (:class:`seqgp.Advected`)."""
+        return any(drift is not None for drift in self.drifts())
+
+    @property
+    def moving(self) -> bool:
+        """Whether time and space do not separate in a term, because it has a delay or a velocity."""
+        return self.delayed or self.advected
+
+    def drifts(self) -> tuple[Advection | None, ...]:
+        """For each term how it moves and spreads; ``None`` where it does not."""
         return (None,) * len(self.terms())
 
     def summands(self) -> tuple[LatentKernel, ...]:
@@ -88,18 +112,32 @@ class LatentKernel(eqx.Module):
     def prepare(self, t: Float[Array, " n"], x: Float[Array, "n D"]) -> tuple[Prepared, ...]:
         """What the covariance of a row of points in time and space needs of them, term by term.
 
-        Of a term with a delay, times and inputs: its local times depend on parameters.
+        Of a term with a delay, times and inputs: its local times depend on parameters; so do inputs that move along
+        with a velocity. With a diffusion there is no closed form.
         """
         times = t[:, None]
+        if any(drift is not None and drift.spreads for drift in self.drifts()):
+            raise ModelError(
+                "the covariance of seqgp.Advected with a diffusion has no closed form: take diffusion=0, or "
+                "seqgp.OnlineSampler, which represents the field by Fourier modes"
+            )
         return tuple(
-            (term.prepare_time(times, times) if slowness is None else (t, x), term.space.prepare(x, x))
-            for (_, term), slowness in zip(self.terms(), self.slowness_names())
+            (
+                term.prepare_time(times, times) if slowness is None else (t, x),
+                term.space.prepare(x, x) if drift is None else (t, x),
+            )
+            for (_, term), slowness, drift in zip(self.terms(), self.slowness_names(), self.drifts())
         )
 
     def covariance(self, prepared: tuple[Prepared, ...], parameters: Parameters) -> Float[Array, "n n"]:
         """The covariance matrix of a row of points in time and space."""
         found = []
-        for (prefix, term), slowness, (of_time, of_space) in zip(self.terms(), self.slowness_names(), prepared):
+        flows = zip(self.terms(), self.slowness_names(), self.drifts(), prepared)
+        for (prefix, term), slowness, drift, (of_time, of_space) in flows:
+            if drift is not None:
+                t, x = of_space
+                along = x - t[:, None] * parameters[drift.velocity]
+                of_space = term.space.prepare(along, along)
             if slowness is not None:
                 t, x = of_time
                 local = (t - x @ parameters[slowness])[:, None]
@@ -239,6 +277,14 @@ class SeparableSum(LatentKernel):
         """For each term the smallest and the largest slowness that priors allow; ``None`` where it has no delay."""
         return tuple(bounds for part in self.parts for bounds in part.slowness_bounds())
 
+    def drifts(self) -> tuple[Advection | None, ...]:
+        """For each term how it moves and spreads; ``None`` where it does not."""
+        found = [(f"{i}.", drift) for i, part in enumerate(self.parts) for drift in part.drifts()]
+        return tuple(
+            None if one is None else one._replace(velocity=prefix + one.velocity, diffusion=prefix + one.diffusion)
+            for prefix, one in found
+        )
+
     def check_inputs(self, x: Float[np.ndarray, "n D"]) -> None:
         """Raise if a part does not take these inputs."""
         for part in self.parts:
@@ -250,6 +296,8 @@ def one_term(kernel: LatentKernel, who: str) -> Separable:
     terms = kernel.terms()
     if kernel.delayed:
         raise ModelError(f"{who} does not take seqgp.Delayed: use seqgp.OnlineSampler with latent='auto'")
+    if kernel.advected:
+        raise ModelError(f"{who} does not take seqgp.Advected: use seqgp.OnlineSampler with latent='auto'")
     if len(terms) != 1:
         raise ModelError(
             f"{who} needs one separable term, and the kernel is a sum of {len(terms)}: use latent=seqgp.Dense(), which "

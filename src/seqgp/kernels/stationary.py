@@ -33,8 +33,12 @@ class Stationary(Kernel):
 
     Args:
         lengthscale: in units of the input; in space one, or one for each input.
+
+    Attributes:
+        smoothness: ``ν`` of a Matérn kernel, infinite for the squared exponential; ``None`` of others.
     """
 
+    smoothness: ClassVar[float | None] = None
     lengthscale: Slot  # kept as numbers and priors
 
     def __init__(self, lengthscale: Slot = 1.0):
@@ -83,6 +87,8 @@ def _distance(squared: Float[Array, "..."]) -> Float[Array, "..."]:
 class SquaredExponential(Stationary):
     """``exp(−r²/2)``: infinitely smooth; a product over dimensions."""
 
+    smoothness: ClassVar[float | None] = math.inf
+
     @property
     def smooth(self) -> bool:
         """Whether functions are smooth enough to be interpolated from few knots."""
@@ -114,6 +120,8 @@ def _gaussian_state(order: int) -> RationalState:
 class Matern12(Stationary):
     """``exp(−r)``: continuous, nowhere differentiable; Markov in one dimension."""
 
+    smoothness: ClassVar[float | None] = 0.5
+
     def profile(self, squared, parameters):
         """The correlation as a function of the squared scaled distance."""
         return jnp.exp(-_distance(squared))
@@ -125,6 +133,8 @@ class Matern12(Stationary):
 
 class Matern32(Stationary):
     """``(1 + √3 r) exp(−√3 r)``: once differentiable."""
+
+    smoothness: ClassVar[float | None] = 1.5
 
     def profile(self, squared, parameters):
         """The correlation as a function of the squared scaled distance."""
@@ -138,6 +148,8 @@ class Matern32(Stationary):
 
 class Matern52(Stationary):
     """``(1 + √5 r + 5r²/3) exp(−√5 r)``: twice differentiable."""
+
+    smoothness: ClassVar[float | None] = 2.5
 
     @property
     def smooth(self) -> bool:

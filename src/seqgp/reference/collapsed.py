@@ -19,7 +19,7 @@ from seqgp.base.errors import SamplerError
 from seqgp.base.info import ChainInfo
 from seqgp.base.snapshot import Snapshot
 from seqgp.fields.operators import Events
-from seqgp.kernels.delayed import refuse_delay
+from seqgp.kernels.delayed import refuse_moving
 from seqgp.mcmc.chains import CANDIDATES, Draws
 from seqgp.mcmc.elliptical import Evaluation, SliceInfo, elliptical_slice, random_numbers
 from seqgp.mcmc.gaussian import log_normal_density
@@ -121,7 +121,7 @@ class CollapsedSampler:
         thin: int | None = None,
     ):
         budget = budget_of("CollapsedSampler", model, draws, chains, warmup, thin)
-        refuse_delay(model.kernel, "CollapsedSampler")
+        refuse_moving(model.kernel, "CollapsedSampler")
         require_gaussian(model, "CollapsedSampler")
         self.model = model
         self.draws = budget.draws

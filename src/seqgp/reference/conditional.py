@@ -53,13 +53,7 @@ def conditional(model: Model, snapshots: Sequence[Snapshot]) -> Route:
     """The cheapest exact way for a model with Gaussian noise and its data."""
     terms = [term for _, term in model.kernel.terms()]
     constant = isinstance(model.likelihood, Gaussian) and model.likelihood.scatter == CONSTANT
-    if (
-        len(terms) > 1
-        or model.kernel.delayed
-        or model.kernel.seasonal
-        or model.mean_function.covariates
-        or not constant
-    ):
+    if len(terms) > 1 or model.kernel.moving or model.kernel.seasonal or model.mean_function.covariates or not constant:
         return Route("dense", _dense(model, snapshots), 4)
     term, y = terms[0], on_sites(snapshots)
     shared = all(np.array_equal(snapshot.x, snapshots[0].x) for snapshot in snapshots)

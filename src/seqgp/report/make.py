@@ -96,7 +96,7 @@ def _page(
     _latent(page, history, frames, now, surfaces, model)
     _series(page, history)
     _parameters(page, history, model, transform_of(store.manifest.section("data")))
-    if model is not None and model.kernel.delayed:
+    if model is not None and model.kernel.moving:
         for one in motions(model, store.latest().state.parameters, store.manifest.section("data")):
             page.text(f"The pattern {one}." if not one.prefix else f"Term {one}.")
     _forecasts(page, history, checks)

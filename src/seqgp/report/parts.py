@@ -82,6 +82,12 @@ def prior_intervals(model: Model) -> dict[str, tuple[float, float]]:
     return found
 
 
+def _flow(model: Model) -> str:
+    """How terms move, in words."""
+    kernel = model.kernel
+    return (", with a delay" if kernel.delayed else "") + (", with a velocity" if kernel.advected else "")
+
+
 def settings_in_words(store: Store, model: Model | None) -> dict[str, Any]:
     """Model, sampler, seed and versions, for people."""
     manifest = store.manifest
@@ -89,7 +95,7 @@ def settings_in_words(store: Store, model: Model | None) -> dict[str, Any]:
     if model is not None:
         terms = [f"{_kind(term.time)} in time, {_kind(term.space)} in space" for _, term in model.kernel.terms()]
         priors, known = prior_intervals(model), model.parameters(model.prior_of_z()[0])
-        found["kernel"] = "; plus ".join(terms) + (", with a delay" if model.kernel.delayed else "")
+        found["kernel"] = "; plus ".join(terms) + _flow(model)
         found["mean"] = ", ".join(model.mean_function.names) or "known"
         found["likelihood"] = _kind(model.likelihood)
         inferred = (f"{name}: {low:.3g} to {high:.3g}" for name, (low, high) in priors.items())

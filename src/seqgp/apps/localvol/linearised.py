@@ -151,8 +151,8 @@ def widened(y: Any, mean: Any, scale: Any) -> Any:
 
 def _factors(model: seqgp.Model, x, t, other, parameters) -> list[tuple[Array, Array]]:
     """For each separable term, its covariance in time, scaled, and in space."""
-    if model.kernel.delayed:
-        raise seqgp.ModelError("the linearised surface does not take seqgp.Delayed: use separable terms")
+    if model.kernel.moving:
+        raise seqgp.ModelError("the linearised surface does not take a delay or a velocity: use separable terms")
     found = []
     for prefix, term in model.kernel.terms():
         own = {name.removeprefix(prefix): value for name, value in parameters.items() if name.startswith(prefix)}

@@ -28,10 +28,12 @@ from seqgp.samplers.online.black_box import with_table
 from seqgp.samplers.online.memory import QuadraticFit
 from seqgp.samplers.online.network import FIRST_PLAN, WINDOW, NetworkPlan, SiteGaps, network_filter, suits_network
 from seqgp.samplers.online.surrogate import SnapshotSurrogate
+from seqgp.statespace.advected import AdvectedFilter
 from seqgp.statespace.delayed import DelayedFilter
 from seqgp.statespace.delayed_window import DelayedWindowFilter, window_needed
 from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.eigenbasis import RotatedFilter
+from seqgp.statespace.fourier_box import FourierBox, fourier_box
 from seqgp.statespace.modal import ModalFilter
 from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.network import NetworkFilter
@@ -55,13 +57,15 @@ class SiteLayout(NamedTuple):
 
     x: np.ndarray  # (M, D): sites in use
     axes: tuple[np.ndarray, ...] | None  # of a product grid
-    knots: KnotGrid | None
+    knots: KnotGrid | FourierBox | None
     why: str
     window: int = 0  # of kernels with a delay: snapshots in the filter's window; 0 where it needs none
 
     @property
     def name(self) -> str:
         """In a word."""
+        if isinstance(self.knots, FourierBox):
+            return self.knots.name
         if self.knots is not None:
             return "knots"
         return "stations" if self.axes is None else "grid (Kronecker)"
@@ -197,6 +201,13 @@ def _first_layout(ssm: StateSpaceModel, latent: Any, x: np.ndarray) -> SiteLayou
                 "local times of their own: use latent='auto' or seqgp.Dense()"
             )
         return SiteLayout(_each_once(x), None, None, "stations as they come, each at its local time")
+    if kernel.advected:
+        if latent != "auto":
+            raise SamplerError(
+                f"OnlineSampler: latent = {type(latent).__name__}(…) does not take seqgp.Advected, whose field moves "
+                "on Fourier modes: use latent='auto'"
+            )
+        return SiteLayout(x[:0], None, fourier_box(ssm, x), "a field that moves")
     if isinstance(latent, Knots):
         return SiteLayout(x, None, latent.resolve(terms[0], x), "asked for")
     grid = Grid().resolve(terms[0], x)
@@ -215,18 +226,21 @@ def _each_once(x: np.ndarray) -> np.ndarray:
 def _suits_knots(model: Model, x: np.ndarray) -> bool:
     """Whether the latent can be interpolated from a few knots: all its terms are smooth, and columns of ``x`` few."""
     return (
-        not (model.kernel.delayed or model.likelihood.by_station)
+        not (model.kernel.moving or model.likelihood.by_station)
         and x.shape[1] <= KNOTS_UP_TO
         and all(term.space.smooth for _, term in model.kernel.terms())
     )
 
 
 def _rebuilt(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogate | None) -> Timeline:
-    """All snapshots on knots, because inputs move."""
+    """All snapshots on other knots or modes, because inputs move."""
     every = (*history.snapshots, snapshot)
     x = np.concatenate([one.x for one in every])
-    knots = Knots().resolve(history.ssm.model.kernel.terms()[0][1], x)
-    layout = SiteLayout(x[:0], None, knots, "a smooth kernel, and inputs that move")
+    if history.ssm.model.kernel.advected:
+        layout = history.layout._replace(knots=fourier_box(history.ssm, x))
+    else:
+        knots = Knots().resolve(history.ssm.model.kernel.terms()[0][1], x)
+        layout = SiteLayout(x[:0], None, knots, "a smooth kernel, and inputs that move")
     new = Timeline(history.ssm, history.latent, layout, (), (), (), rebuilt=True)
     for one, its in zip(every, (*history.surrogates, surrogate)):
         new = _appended(new, one, its)
@@ -237,7 +251,7 @@ def _appended(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogat
     ssm, layout = history.ssm, history.layout
     last = history.snapshots[-1].t if history.snapshots else snapshot.t
     observation = observation_of(ssm, layout, snapshot, snapshot.t - last, surrogate)
-    one_noise = layout.knots is None and not ssm.model.kernel.delayed and _one_noise_level(ssm, snapshot)
+    one_noise = layout.knots is None and not ssm.model.kernel.moving and _one_noise_level(ssm, snapshot)
     rotated = one_noise and len(ssm.states) == 1 and _complete(layout, observation)
     segments = history.segments
     now = segments[-1].filter if segments else None
@@ -274,6 +288,8 @@ def _appended(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogat
 
 def dense_filter(ssm: StateSpaceModel, layout: SiteLayout, size: int) -> DenseFilter:
     """The filter of any data, missing ones too: on the sites, padded to a number of them, or on knots."""
+    if isinstance(layout.knots, FourierBox):
+        return AdvectedFilter(ssm, layout.knots)
     if layout.knots is not None:
         return ModalFilter(ssm, layout.knots.points, _modes(ssm, layout.knots.points))
     count = len(layout.x)

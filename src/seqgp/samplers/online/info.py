@@ -10,6 +10,7 @@ from seqgp.samplers.online.rank import rank_extras, rank_warnings
 from seqgp.samplers.online.state import OnlineState
 from seqgp.samplers.online.step import OnlineStep
 from seqgp.samplers.online.update import Ratios
+from seqgp.statespace.fourier_box import FourierBox
 from seqgp.statespace.model import StateSpaceModel
 
 MAX_KERNEL_ERROR = 1e-3  # of a time correlation, beyond which it is warned about
@@ -46,7 +47,11 @@ def online_info(
     few_knots: list[str] = []
     if layout.knots is not None:
         centre = np.asarray(state.z).mean(axis=0)
-        accuracy, few_knots = layout.knots.report(step.ssm.model, centre, snapshot.x)
+        if isinstance(layout.knots, FourierBox):
+            times = np.array([one.t for one in step.history.snapshots])
+            accuracy, few_knots = layout.knots.report(step.ssm.model, centre, snapshot.x, times)
+        else:
+            accuracy, few_knots = layout.knots.report(step.ssm.model, centre, snapshot.x)
         extras |= accuracy
     return OnlineInfo(
         t=state.t,

@@ -290,6 +290,8 @@ class OnlineSampler:
             return "paths=0: EP of each snapshot alone"
         if self.forget != 1:
             return "forget < 1: the past is discounted, which paths do not correct"
+        if self.model.kernel.advected:
+            return "seqgp.Advected: its field moves on Fourier modes, which paths do not follow"
         return "" if self.history is None else "history=: paths need all data"
 
     def _paths(self) -> int | str:

@@ -50,7 +50,7 @@ def space_entries(ssm: StateSpaceModel) -> tuple[int, ...] | None:
     """
     entries = tuple(i for i, name in enumerate(ssm.names) if name.startswith("space."))
     alone = jax.process_count() == 1 and len(jax.local_devices()) == 1
-    plain = len(ssm.states) == 1 and not ssm.model.kernel.delayed and alone
+    plain = len(ssm.states) == 1 and not ssm.model.kernel.moving and alone
     few = len(entries) <= MOST_ENTRIES and (not entries or len(entries) < len(ssm.names))
     return entries if plain and few else None
 

@@ -69,6 +69,7 @@ def check_by_station(model: Model, history: int | None, forget: float, latent: A
         "forget: a past that is discounted": forget != 1,
         "latent=Knots(…): inputs that move are no stations": isinstance(latent, Knots),
         "seqgp.Delayed: its stations have local times": model.kernel.delayed,
+        "seqgp.Advected: inputs that move are no stations": model.kernel.advected,
         "several processes of jax.distributed": jax.process_count() > 1,
     }
     for what, there in clash.items():

@@ -18,7 +18,7 @@ from seqgp.base.validation import positive
 from seqgp.fields.choice import choose_latent
 from seqgp.fields.protocol import Latent, LatentChoice
 from seqgp.fields.sites import Observe, Window
-from seqgp.kernels.delayed import refuse_delay
+from seqgp.kernels.delayed import refuse_moving
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.mcmc import prepare
 from seqgp.mcmc.carried import WindowPrior
@@ -70,7 +70,7 @@ class SequentialSampler:
         carry: str | Carry = "joint",
     ):
         self._budget = budget_of("SequentialSampler", model, draws, chains, warmup, thin)
-        refuse_delay(model.kernel, "SequentialSampler")
+        refuse_moving(model.kernel, "SequentialSampler")
         self._latent = choose_latent(latent)
         self._updates = choose_updates(updates)
         self._used: Updates | None = None
