@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.stats import wilcoxon
 
 from experiments.comparison import markdown
 from experiments.paper.words import heading, not_run, pm
@@ -42,7 +43,7 @@ def figure_2(found: dict[str, Any] | None, online: dict[str, Any] | None) -> str
     text = heading("Figure 2: the regression", "regression regression-online")
     text += markdown(header, rows) + "\n\n![Posterior bands of the first and the last latent](paper_figure2.png)\n\n"
     text += f"**Verdict.** {verdict_2(sets, online)}\n\n" + parameters(sets[0], online, last)
-    return text + mixing(sets[0], online) + "\n"
+    return text + mixing(sets[0], online)
 
 
 def verdict_2(sets: list[dict[str, Any]], online: dict[str, Any] | None) -> str:
@@ -77,7 +78,7 @@ def parameters(entry: dict[str, Any], online: dict[str, Any] | None, last: int) 
 def mixing(entry: dict[str, Any], online: dict[str, Any] | None) -> str:
     """Steps whose draws cannot be trusted, and what the factorised carry loses."""
     lines = [f"- {line}" for line in entry["poor"]]
-    text = "All steps of the paper's algorithm mix well enough (ESS at least 100, R-hat at most 1.05).\n"
+    text = "All steps of the paper's algorithm mix well enough (ESS at least 100, R-hat at most 1.05)."
     if lines:
         text = f"{len(lines)} of {len(entry['rows'])} steps of the paper's algorithm mix poorly:\n\n" + "\n".join(lines)
     if entry["lost"]:
@@ -85,11 +86,6 @@ def mixing(entry: dict[str, Any], online: dict[str, Any] | None) -> str:
         where = ", where the online sampler above covers the truth" if online else ""
         text += f"\n\nThat is the algorithm's, not an accident of this run{where}: see [Accuracy](accuracy.md)."
     return text + "\n"
-
-
-def _paired(values: np.ndarray) -> tuple[float, float]:
-    error = float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else float("nan")
-    return float(values.mean()), error
 
 
 def figure_4(found: dict[str, Any] | None, online: dict[str, Any] | None) -> str:
@@ -115,19 +111,22 @@ def figure_4(found: dict[str, Any] | None, online: dict[str, Any] | None) -> str
     ]
     text = heading("Figure 4: the past helps to predict", "regression")
     text += SCORES
-    text += markdown(header, rows) + "\n\n![Cumulative mean of the predictive log likelihood](paper_figure4.png)\n\n"
+    text += (
+        markdown(header, rows)
+        + "\n\n![Cumulative mean of the predictive log likelihood, data set 1](paper_figure4.png)\n\n"
+    )
     return text + f"**Verdict.** {verdict_4(np.array(differences))}\n"
 
 
 def verdict_4(differences: np.ndarray) -> str:
-    """What the data sets say about each score, in words."""
+    """What the data sets say about each score, in words: by signed ranks, since differences have long tails."""
     texts = []
     for name, values in zip(("mean log density", "log score"), differences.T):
-        mean, error = _paired(values)
-        higher = int((values > 0).sum())
-        if not mean > 2 * error:
-            words = "no difference beyond the noise of the data sets" if mean > -2 * error else "the past hurts"
-        else:
-            words = "the past helps"
-        texts.append(f"By the {name}, {words}: {mean:+.2f} ± {error:.2f}, higher on {higher} of {len(values)}.")
+        middle, p = float(np.median(values)), float(wilcoxon(values)[1]) if values.any() else 1.0
+        direction = "the past helps" if middle > 0 else "the past hurts"
+        words = direction if p < 0.05 else "no difference beyond the noise of the data sets"
+        counts = f"higher on {int((values > 0).sum())} of {len(values)}"
+        error = f" ± {values.std(ddof=1) / len(values) ** 0.5:.2f}" if len(values) > 1 else ""
+        found = f"median {middle:+.2f}, mean {values.mean():+.2f}{error}, {counts}, p = {p:.2g} by signed ranks"
+        texts.append(f"By the {name}, {words}: {found}.")
     return " ".join(texts)

@@ -46,13 +46,16 @@ def test_the_page_has_the_numbers_of_the_parts(tmp_path):
     assert "| regression, all later t | 35 min | 2 s |" in made
 
 
-def test_scores_are_judged_against_their_noise():
-    judged = regression_page.verdict_4(np.array([[1.0, 0.1], [1.2, -0.1], [0.9, 0.02]]))
-    assert "By the mean log density, the past helps: +1.03 ± 0.09, higher on 3 of 3." in judged
-    assert (
-        "By the log score, no difference beyond the noise of the data sets: +0.01 ± 0.06, higher on 2 of 3." in judged
-    )
-    assert "the past hurts" in regression_page.verdict_4(-np.array([[1.0, 1.0], [1.2, 1.1]]))
+def test_scores_are_judged_by_signed_ranks():
+    """One data set with a very long tail hides nothing, and adds nothing."""
+    helps, mixed = np.arange(1.0, 9.0), np.array([5.0, -1.0, 1.5, -2.0, 2.5, -3.0, 3.5, -400.0])
+    helps[-1] = 900.0
+    judged = regression_page.verdict_4(np.stack([helps, mixed], axis=1))
+    assert "By the mean log density, the past helps: median +4.50" in judged
+    assert "higher on 8 of 8, p = 0.0078 by signed ranks." in judged
+    assert "By the log score, no difference beyond the noise of the data sets: median +0.25" in judged
+    assert "the past hurts" in regression_page.verdict_4(-np.stack([helps, helps], axis=1))
+    assert "no difference" in regression_page.verdict_4(np.zeros((2, 2)))
 
 
 def test_drift_and_variance_are_named():
