@@ -13,7 +13,7 @@ from seqgp import kernels
 from seqgp.runtime.engine import compiled
 from seqgp.samplers.online import exact
 from seqgp.samplers.online.filters import Filters, filter_of
-from seqgp.samplers.online.history import laid_out
+from seqgp.samplers.online.history import build_timeline
 from seqgp.samplers.online.predictive import predictive_of
 from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.filter_history import observed_history
@@ -59,7 +59,7 @@ def data(times):
 
 def laid(times, name):
     snapshots = data(times)
-    history = laid_out(StateSpaceModel(model()), "auto", snapshots, (None,) * len(snapshots))
+    history = build_timeline(StateSpaceModel(model()), "auto", snapshots, (None,) * len(snapshots))
     assert history.filter.name == name
     shared, _ = exact.shared_history(history, np.zeros(0))
     t = np.concatenate([np.full(len(s.x), s.t) for s in snapshots])
