@@ -77,7 +77,7 @@ def written_in_numpy(sizes: Sizes, start: Start) -> Line:
     f_old, z_old = np.asarray(window.f)[: sizes.written, -1], np.asarray(state.z)
     rng = np.random.default_rng(0)
     (f, _), theirs = timed(lambda: algorithm2.step(rng, inputs, snapshot.y, f_old, z_old))
-    settings = {"updates": seqgp.Plain(start="prior"), "carry": "paper", "latent": seqgp.Dense()}
+    settings = {"updates": seqgp.Plain(start="prior"), "latent": seqgp.Dense()}
     sampler = seqgp.SequentialSampler(start.model, draws=state.draws, tau=1, **settings)
     sampler.step(jax.random.key(0), state, snapshot)
     after = [sampler.step(jax.random.key(1), state, snapshot) for _ in range(sizes.turns)]

@@ -110,9 +110,7 @@ def side_by_side(sizes: Sizes) -> list[Line]:
     snapshots = regression_data(SEED, sizes.n, sizes.steps).snapshots
     found = []
     for updates in ("informed", "plain"):
-        sampler = seqgp.SequentialSampler(
-            regression_model(), sizes.draws, latent=knots(), updates=updates, carry="paper"
-        )
+        sampler = seqgp.SequentialSampler(regression_model(), sizes.draws, latent=knots(), updates=updates)
         sequence = seqgp.steps(sampler, snapshots, key=jax.random.key(SEED), progress=False)
         ess, seconds = [], 0.0
         for state, info in sequence:

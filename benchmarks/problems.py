@@ -42,20 +42,16 @@ def start_of(
 ) -> Start:
     """Any sequence after its first snapshot."""
     latent = latent or seqgp.Dense()
-    sampler = seqgp.SequentialSampler(
-        model, draws=draws, tau=tau, warmup=100, latent=latent, updates="informed", carry="paper"
-    )
+    sampler = seqgp.SequentialSampler(model, draws=draws, tau=tau, warmup=100, latent=latent, updates="informed")
     state, _ = sampler.init(jax.random.key(SEED), snapshots[0])
     return Start(model, state, snapshots[1:], latent)
 
 
-def step_of(
-    start: Start, updates: Any = "plain", carry: Any = "paper", **settings: Any
-) -> Callable[[], seqgp.ChainInfo]:
+def step_of(start: Start, updates: Any = "plain", **settings: Any) -> Callable[[], seqgp.ChainInfo]:
     """The step to the next snapshot, always with the same key: what it cost."""
     tau = len(start.state.window.times)
     sampler = seqgp.SequentialSampler(
-        start.model, start.state.draws, tau, latent=start.latent, updates=updates, carry=carry, **settings
+        start.model, start.state.draws, tau, latent=start.latent, updates=updates, **settings
     )
     return lambda: sampler.step(jax.random.key(SEED), start.state, start.following[0])[1]
 

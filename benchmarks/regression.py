@@ -21,7 +21,7 @@ def lines(quick: bool = False) -> list[Line]:
 
 def whole(latent: str, size: list[str]) -> list[Line]:
     """The initial sample and all steps, by the command of the experiment."""
-    arguments = parse(["--latent", latent, "--updates", "plain", "--carry", "paper", *size])
+    arguments = parse(["--latent", latent, "--updates", "plain", *size])
     truth = regression_data(arguments.seed, arguments.n, arguments.steps)
     sampler, key = sampler_of(arguments), jax.random.key(arguments.seed)
     compiling = sum(info.compile_seconds for info in seqgp.run(sampler, truth.snapshots[:2], key, progress=False).infos)

@@ -50,7 +50,6 @@ WORDS = {  # of keys that are the arguments of a kernel, a likelihood or a sampl
     "latent": "the representation of the latent function",
     "nodes": "the number of knots along each input",
     "updates": "the MCMC updates of a sweep",
-    "carry": "what one step passes to the next",
 }
 
 

@@ -1,6 +1,6 @@
-"""How far each carry and the online sampler are from the exact posterior, over data sets, as ``docs/accuracy.md``.
+"""How far the sequential and the online sampler are from the exact posterior, over data sets, as ``docs/accuracy.md``.
 
-python -m experiments.accuracy [regression counts long] [--datasets 10] [--carry paper joint online] [--tau 1 2]
+python -m experiments.accuracy [regression counts long] [--datasets 10] [--samplers sequential online] [--tau 1 2]
     [--quick]
 
 ``regression`` is the paper's comparison (N = 100, T = 10), ``counts`` the same with Poisson data (N = 50, T = 8)
@@ -52,7 +52,7 @@ class Problem(NamedTuple):
         return simulate(seed, self.n, max(self.times), self.counts, self.spacing)
 
 
-CARRIES = ("paper", "level", "joint", "online")  # what is handed on; the online sampler hands on nothing
+SAMPLERS = ("sequential", "online")
 FULL = {
     "regression": Problem(100, (2, 3, 5, 7, 10), 1000, 400, 250),
     "counts": Problem(50, (2, 4, 6, 8), 1000, 1000, 300, counts=True),
@@ -83,12 +83,12 @@ def exact(data: DataSet, problem: Problem, seed: int, t: int, out: Path, window:
     return stored(out / f"exact_{seed}_{t}_{window or 'all'}.npz", compute)
 
 
-def rows_of(data: DataSet, problem: Problem, seed: int, carry: str, tau: int, args, out: Path) -> list[dict[str, Any]]:
+def rows_of(data: DataSet, problem: Problem, seed: int, who: str, tau: int, args, out: Path) -> list[dict[str, Any]]:
     """One run of a sampler, compared at all times."""
-    if carry == "online":
+    if who == "online":
         sampler: seqgp.Sampler = seqgp.OnlineSampler(data.model, draws=problem.draws)
     else:
-        sampler = seqgp.SequentialSampler(data.model, problem.draws, tau, carry=carry, updates=args.updates)
+        sampler = seqgp.SequentialSampler(data.model, problem.draws, tau, updates=args.updates)
     every = range(1, max(problem.times) + 1)
     found = sequential_posteriors(data, every, jax.random.key(20_000 + seed), sampler)
     rows, since = [], 0
@@ -101,7 +101,7 @@ def rows_of(data: DataSet, problem: Problem, seed: int, carry: str, tau: int, ar
         if t == problem.whole:
             whole = compare(data, t, exact(data, problem, seed, t, out, None), found[t])
             row |= {f"whole {name}": value for name, value in whole.items() if name.startswith(("bias", "sd"))}
-        rows.append({"seed": seed, "carry": carry, "tau": tau, "t": t} | row)
+        rows.append({"seed": seed, "sampler": who, "tau": tau, "t": t} | row)
         since = t
     return rows
 
@@ -116,16 +116,16 @@ def compute(name: str, problem: Problem, args: argparse.Namespace) -> None:
     store = rows_file(name, args)
     store.parent.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = json.loads(store.read_text()) if store.exists() else []
-    runs: Iterable[tuple[int, str, int]] = itertools.product(range(args.datasets), args.carry, args.tau)
-    for seed, carry, tau in runs:
-        if carry == "online" and tau != args.tau[0]:
+    runs: Iterable[tuple[int, str, int]] = itertools.product(range(args.datasets), args.samplers, args.tau)
+    for seed, who, tau in runs:
+        if who == "online" and tau != args.tau[0]:
             continue  # it has no window
-        if len(gather(rows, "t", seed=seed, carry=carry, tau=tau)):
+        if len(gather(rows, "t", seed=seed, sampler=who, tau=tau)):
             continue
-        rows += rows_of(problem.simulate(seed), problem, seed, carry, tau, args, store.parent.parent)
+        rows += rows_of(problem.simulate(seed), problem, seed, who, tau, args, store.parent.parent)
         store.write_text(json.dumps(rows, indent=1))
         found = f"R {rows[-1]['R']:.2f}, bias {rows[-1]['bias']:.2f}"
-        print(f"{name}, data set {seed}, {carry}, tau = {tau}: {found}", flush=True)
+        print(f"{name}, data set {seed}, {who}, tau = {tau}: {found}", flush=True)
 
 
 def written(name: str, problem: Problem, args: argparse.Namespace) -> str:
@@ -138,7 +138,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("problems", nargs="*", help="of regression, counts, long; all by default")
     parser.add_argument("--datasets", type=int, default=10)
-    parser.add_argument("--carry", nargs="+", default=["paper", "joint", "online"], choices=[*CARRIES])
+    parser.add_argument("--samplers", nargs="+", default=[*SAMPLERS], choices=SAMPLERS)
     parser.add_argument("--tau", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--updates", default="informed", choices=["informed", "plain"])
     parser.add_argument("--quick", action="store_true", help="a small version that only shows that it runs")

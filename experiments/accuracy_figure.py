@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 IMAGE = re.compile(r"\]\((accuracy_\w+\.png)\)")
-COLOURS = {"paper": "#b2182b", "level": "#e08214", "joint": "#1f5a8c", "online": "#1b7837"}
+COLOURS = {"sequential": "#b2182b", "online": "#1b7837"}
 STYLES = {1: "-", 2: "--", 3: ":"}
 
 
@@ -34,19 +33,17 @@ def figures(page: str) -> dict[str, Figure]:
     for section in page.split("\n## ")[1:]:
         shown = IMAGE.search(section)
         if shown is not None:
-            rows = _rows(section, first="carry")
-            goals = {row[""]: row["goal"] for row in _rows(section, first="tau")}
-            found[shown.group(1)] = figure(rows, goals)
+            found[shown.group(1)] = figure(_rows(section, first="sampler"))
     return found
 
 
-def figure(rows: list[dict[str, str]], goals: dict[str, str]) -> Figure:
-    """``R_t`` and bias against ``t``, with what the joint carry should reach in grey."""
+def figure(rows: list[dict[str, str]]) -> Figure:
+    """``R_t`` and bias against ``t``."""
     picture, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.6), layout="constrained")
     for axis, column in ((left, "R_t"), (right, "bias, sds")):
-        for (carry, tau), curve in _curves(rows, column).items():
-            name = carry if carry == "online" else f"{carry}, a window of {tau}"
-            style = {"color": COLOURS[carry], "linestyle": STYLES[tau], "label": name}
+        for (who, tau), curve in _curves(rows, column).items():
+            name = who if who == "online" else f"{who}, a window of {tau}"
+            style = {"color": COLOURS[who], "linestyle": STYLES[tau], "label": name}
             axis.errorbar(curve.t, curve.mean, curve.error, marker="o", markersize=3.5, capsize=2, **style)
         axis.set_xlabel("t")
     left.axhline(1, color="black", linewidth=0.8)
@@ -54,27 +51,20 @@ def figure(rows: list[dict[str, str]], goals: dict[str, str]) -> Figure:
     left.set_yticks([1, 2, 5, 10], ["1", "2", "5", "10"], minor=False)
     left.minorticks_off()
     right.set(title="bias of the latent, in exact sds", ylim=(0, None))
-    _goal(left, goals.get("R_t"))
-    _goal(right, goals.get("bias of E[f], exact sds"))
     picture.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
     return picture
 
 
-def _goal(axis: Axes, goal: str | None) -> None:
-    """``0.9 – 1.25`` or ``<= 0.35`` as a band."""
-    if goal is not None:
-        ends = [float(number) for number in re.findall(r"[\d.]+", goal)]
-        axis.axhspan(ends[0] if len(ends) == 2 else 0.0, ends[-1], color="grey", alpha=0.18, linewidth=0, zorder=0)
-
-
 def _curves(rows: list[dict[str, str]], column: str) -> dict[tuple[str, int], Curve]:
-    """By carry and window, in the order of the legend."""
-    keys = sorted({(row["carry"], int(row["tau"])) for row in rows}, key=lambda key: ([*COLOURS].index(key[0]), key[1]))
+    """By sampler and window, in the order of the legend."""
+    keys = sorted(
+        {(row["sampler"], int(row["tau"])) for row in rows}, key=lambda key: ([*COLOURS].index(key[0]), key[1])
+    )
     found = {}
-    for carry, tau in keys:
-        mine = [row for row in rows if (row["carry"], int(row["tau"])) == (carry, tau)]
+    for who, tau in keys:
+        mine = [row for row in rows if (row["sampler"], int(row["tau"])) == (who, tau)]
         numbers = np.array([_mean_and_error(row[column]) for row in mine])
-        found[carry, tau] = Curve(np.array([float(row["t"]) for row in mine]), *numbers.T)
+        found[who, tau] = Curve(np.array([float(row["t"]) for row in mine]), *numbers.T)
     return found
 
 
@@ -85,7 +75,7 @@ def _mean_and_error(cell: str) -> tuple[float, float]:
 
 
 def _rows(text: str, first: str) -> list[dict[str, str]]:
-    """The rows of the first table whose first column has this name; an unnamed column keeps its first value."""
+    """The rows of the first table whose first column has this name."""
     lines = text.splitlines()
     begin = next((i for i, line in enumerate(lines) if line.startswith(f"| {first} |")), None)
     if begin is None:

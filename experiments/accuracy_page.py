@@ -35,11 +35,11 @@ LONG = {
 
 
 def tables(name: str, rows: list[dict[str, Any]], names: list[str]) -> str:
-    """Per carry, tau and t: means with standard errors over the data sets, and medians."""
+    """Per sampler, tau and t: means with standard errors over the data sets, and medians."""
     columns = {"regression": LATENT, "counts": COUNTS, "long": LONG}[name]
     rows = [row | {"score gap": row["log score"] - row["exact log score"]} for row in rows]
-    keys = sorted({(row["carry"], row["tau"], row["t"]) for row in rows})
-    head = ["carry", "tau", "t"]
+    keys = sorted({(row["sampler"], row["tau"], row["t"]) for row in rows})
+    head = ["sampler", "tau", "t"]
 
     def cell(column: str, digits: int, where: dict[str, Any]) -> str:
         values = gather([row for row in rows if column in row], column, **where)
@@ -77,38 +77,9 @@ def folded(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 
 
 def section(name: str, rows: list[dict[str, Any]], names: list[str]) -> str:
-    """Figure, goals and tables of a problem."""
+    """Figure and tables of a problem."""
     shown = f"![R_t and bias against t, for each sampler and window](accuracy_{name}.png)"
-    parts = [shown, goals(rows, names)] if name == "regression" else [shown]
-    return "\n\n".join([*parts, tables(name, rows, names)])
-
-
-def goals(rows: list[dict[str, Any]], names: list[str]) -> str:
-    """What the joint carry should reach, as medians over data sets at each time, and whether it does."""
-    body = []
-    for tau in sorted({row["tau"] for row in rows if row["carry"] == "joint"}):
-
-        def medians(column: str, carry: str = "joint", tau=tau) -> np.ndarray:
-            chosen = [row for row in rows if row["carry"] == carry and row["tau"] == tau]
-            return np.array([np.median(gather(chosen, column, t=t)) for t in sorted({row["t"] for row in chosen})])
-
-        parameters = np.concatenate([medians(f"sd {name}") for name in names])
-        paper = medians("seconds", "paper")
-        cost = medians("seconds") / (paper if len(paper) else np.nan)
-        coverage = np.array([np.mean(gather(rows, "coverage", carry="joint", tau=tau))])
-        for what, found, low, high in (
-            ("R_t", medians("R"), 0.9, 1.25),
-            ("bias of E[f], exact sds", medians("bias"), 0.0, 0.35),
-            ("RMSE against exact", medians("rmse ratio"), 0.0, 1.1),
-            ("sds of parameters against exact", parameters, 0.6, 1.6),
-            ("coverage of 95% intervals, mean over t", coverage, 0.92, 0.98),
-            ("seconds against the paper's carry", cost, 0.0, 1.8),
-        ):
-            met = "met" if (found >= low).all() and (found <= high).all() else "**not met**"
-            span = f"{found.min():.2f} – {found.max():.2f}" if len(found) > 1 else f"{found[0]:.3f}"
-            body.append([str(tau), what, f"{low:g} – {high:g}" if low else f"<= {high:g}", span, met])
-    text = "The goals for the joint carry, and the range over t of the medians:\n\n"
-    return text + markdown(["tau", "", "goal", "found", ""], body)
+    return "\n\n".join([shown, tables(name, rows, names)])
 
 
 TITLES = {
@@ -117,27 +88,22 @@ TITLES = {
     "long": "A long run: N = 10, T = 200",
 }
 NOTES = {
-    "regression": "The squared exponential in time is not Markov, which limits the joint carry. With all parameters\n"
-    "known, in closed form (`python -m experiments.known_parameters`), a window of one snapshot has a bias of 0.72\n"
-    "exact sds at t = 10, a window of two 0.27, a window of three 0.01. With unknown parameters and 1000\n"
-    "draws, the error of the window's covariance comes on top; it grows with the window.\n\n"
-    "For kernels of half-integer order in time, one could carry derivatives, so that one snapshot would\n"
-    "suffice. A window of two does nearly as well for `Matern32` (`--time Matern32`: a bias of 0.06 at t =\n"
-    "10), and a window of three for `Matern52` (0.04), with the same number of values per site.",
-    "counts": "The full sampler does not score the next snapshot, so the log score is that of each carry.",
+    "regression": "A step conditions on the draws of the window as they are, and takes the parameters for independent\n"
+    "of them. A longer window repeats that for more of the past, so it is no remedy.",
+    "counts": "The full sampler does not score the next snapshot, so the log score is that of the sampler alone.",
     "long": "The exact posterior for `R_t` and bias conditions on the last 10 snapshots only, with the prior of the\n"
     "parameters. The parameters at t = 50 are compared with the posterior given all 50 snapshots.",
 }
 
 
 ABOUT = """\
-This page measures how far the posterior of the `SequentialSampler` is from the exact one, for each
-carry. The lengthscales of each simulated data set are uniform on (0, √10), as in the paper; scale, mean
+This page measures how far the posterior of the `SequentialSampler` is from the exact one.
+The lengthscales of each simulated data set are uniform on (0, √10), as in the paper; scale, mean
 and noise are the paper's. `R_t` is the variance of the latent function over the exact one, averaged over
 inputs. The bias is the root mean square of the difference of means, in exact standard deviations. RMSE
 is that to the true latent function. The exact posterior is a sample of a few hundred effective draws,
 which adds about 0.06 sds to every bias and 5% to every ratio of sds. In the figures, bars are standard
-errors over data sets, and grey is the goal for the joint carry."""
+errors over data sets."""
 
 
 def document(sections: dict[str, str], updates: str) -> str:

@@ -1,6 +1,6 @@
 """Real DAX options, day after day: held-out quotes, the next day before its update, and what others do.
 
-python -m experiments.dax --data dax_quotes.csv [--days 4] [--knots 6 24] [--scratch] [--sampler laplace|daily|online]
+python -m experiments.dax --data dax_quotes.csv [--days 4] [--knots 6 24] [--scratch] [--sampler laplace|online]
 """
 
 from __future__ import annotations
@@ -110,10 +110,7 @@ def sampled(model: LocalVolatility, arguments: argparse.Namespace) -> LocalVolFi
     """A fit that has seen nothing yet."""
     if arguments.sampler == "laplace":
         return LocalVolFit(model, seed=arguments.seed, sampler=Laplace(model.model, arguments.draws))
-    if arguments.sampler == "online":
-        online = seqgp.OnlineSampler(model.model, particles=arguments.particles, draws=arguments.draws)
-        return LocalVolFit(model, seed=arguments.seed, sampler=online)
-    return LocalVolFit(model, arguments.draws, arguments.seed, chains=arguments.chains, warmup=arguments.warmup)
+    return LocalVolFit(model, arguments.draws, arguments.seed, particles=arguments.particles)
 
 
 def _effective(info: seqgp.Info) -> float:
@@ -217,13 +214,9 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--first", default=None, help="the first date")
     parser.add_argument("--days", type=int, default=None, help="how many days")
     parser.add_argument("--knots", type=int, nargs=2, default=(6, 24), help="in maturity and in log-moneyness")
-    parser.add_argument(
-        "--sampler", choices=("laplace", "daily", "online"), default="laplace", help="online: one noise for all days"
-    )
+    parser.add_argument("--sampler", choices=("laplace", "online"), default="laplace")
     parser.add_argument("--particles", type=int, default=256, help="of the online sampler")
     parser.add_argument("--draws", type=int, default=1000)
-    parser.add_argument("--chains", type=int, default=4)
-    parser.add_argument("--warmup", type=int, default=300)
     parser.add_argument("--noise", choices=("volatility", "price"), default="volatility")
     parser.add_argument("--surface", choices=("separable", "sticky"), default="separable", help="the prior")
     parser.add_argument("--robust", action="store_true", help="Student-t noise")

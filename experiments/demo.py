@@ -38,7 +38,7 @@ class Found(NamedTuple):
 
 
 def samplers_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The online sampler, and the paper's algorithm: its carry, its updates, ×5, ×5, on the data themselves."""
+    """The online sampler, and the paper's algorithm: its updates, ×5, ×5, on the data themselves."""
     model = regression_model()
     knots = seqgp.Knots(nodes=(arguments.nodes,) * 2, domain=SQUARE)
     plain = seqgp.Plain(sweeps=(5, 5, 1), start="prior")
@@ -49,7 +49,6 @@ def samplers_of(arguments: argparse.Namespace) -> dict[str, Any]:
             draws=arguments.draws,
             latent=seqgp.Dense(),
             updates=plain,
-            carry="paper",
             tau=1,
             chains=4,
             warmup=250,

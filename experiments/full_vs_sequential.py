@@ -1,6 +1,6 @@
 """Full against sequential sampling: the paper's third comparison (``N = 100``, ``T = 10``; figure 9 and section 3).
 
-python -m experiments.full_vs_sequential [--replicates K] [--carry paper] [--tau 1] [--full plain] [--quick]
+python -m experiments.full_vs_sequential [--replicates K] [--tau 1] [--full plain] [--quick]
 
 Writes to ``out/full_vs_sequential``: figure 9 (of the first data set), the tables as Markdown, all numbers as JSON.
 """
@@ -72,9 +72,7 @@ def one_data_set(
     data = simulate(seed, args.n, args.steps)
     times = range(1, args.steps + 1)
     key_run, key_exact, key_full = jax.random.split(jax.random.key(seed), 3)
-    sampler = seqgp.SequentialSampler(
-        data.model, draws=args.draws, tau=args.tau, carry=args.carry, updates=args.updates
-    )
+    sampler = seqgp.SequentialSampler(data.model, draws=args.draws, tau=args.tau, updates=args.updates)
     found = sequential_posteriors(data, times, key_run, sampler)
     online = online_posteriors(data, times, jax.random.fold_in(key_run, 1), args)
     rows, exacts = [], {}
@@ -195,7 +193,6 @@ def verdict(rows: list[dict[str, Any]], times: list[int], prefix: str) -> str:
 def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replicates", type=int, default=1, help="simulated data sets")
-    parser.add_argument("--carry", default="paper", choices=["paper", "level", "joint"])
     parser.add_argument("--tau", type=int, default=1)
     parser.add_argument("--updates", default="plain")
     parser.add_argument("--full", default="plain", choices=["plain", "informed", "none"])
@@ -223,7 +220,7 @@ def main() -> None:
         (OUT / "rows.json").write_text(
             json.dumps(finite({"settings": vars(args), "rows": rows}), indent=1, allow_nan=False)
         )
-    title = f"## carry {args.carry}, tau = {args.tau}, {args.replicates} data set(s)\n\n"
+    title = f"## tau = {args.tau}, {args.replicates} data set(s)\n\n"
     text = title + tables(rows, names, args.full)
     (OUT / "tables.md").write_text(text + "\n")
     print(text)

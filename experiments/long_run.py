@@ -1,7 +1,7 @@
-"""A long stream against the exact posterior at its end: the online sampler, and the joint carry beside it.
+"""A long stream against the exact posterior at its end: the online sampler, and the sequential one beside it.
 
 python -m experiments.long_run [--datasets 5] [--seeds 2] [--steps 200] [--kernels Matern32 …]
-    [--variants complete missing stations irregular] [--carry joint] [--figure PATH] [--quick]
+    [--variants complete missing stations irregular] [--sequential-datasets 0] [--figure PATH] [--quick]
 
 Ten stations, five unknown parameters, Gaussian noise. The exact posterior is ``seqgp.reference.online_posterior``,
 which shares no code with the sampler. Writes the tables as Markdown and all numbers as JSON to ``out/long_run``.
@@ -46,7 +46,7 @@ def samplers(model: seqgp.Model, who: str, particles: int) -> tuple[Any, Any]:
     if who == "online":
         first, last = (seqgp.OnlineSampler(model, particles=particles, draws=draws) for draws in (1000, MANY))
         return first, last
-    sequential = seqgp.SequentialSampler(model, draws=1000, carry=who)
+    sequential = seqgp.SequentialSampler(model, draws=1000)
     return sequential, sequential
 
 
@@ -73,13 +73,13 @@ def row_of(stream: Stream, exact: OnlinePosterior, state: Any, info: Any) -> dic
 def cases(args: argparse.Namespace) -> list[dict[str, Any]]:
     """All rows, each said when it is there."""
     rows = []
-    who = ["online"] + ([args.carry] if args.carry != "none" else [])
+    who = ["online", "sequential"]
     for kernel, variant, data in itertools.product(args.kernels, args.variants, range(args.datasets)):
         if kernel == "SquaredExponential" and variant in DENSE and args.steps > 50:
             continue  # the exact posterior would take hours
         stream = simulate_stream(kernel, variant, data, args.n, args.steps)
         exact = online_posterior(stream.model, stream.snapshots, seed=data, points=args.points)
-        for name, seed in itertools.product(who if data < args.carry_datasets else who[:1], range(args.seeds)):
+        for name, seed in itertools.product(who if data < args.sequential_datasets else who[:1], range(args.seeds)):
             state, info, seconds = sampled(*samplers(stream.model, name, args.particles), stream.snapshots, seed)
             row = {"kernel": kernel, "variant": variant, "data": data, "sampler": name, "seed": seed}
             rows.append(row | row_of(stream, exact, state, info) | {"seconds": seconds, "names": exact.names})
@@ -132,7 +132,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         evidence = chosen(rows, "log evidence", **where)
         cells.append(f"{np.abs(evidence).max():.2f}" if np.isfinite(evidence).all() else "–")
         cells.append(f"{np.median(chosen(rows, 'seconds', **where)):.0f}")
-        body.append([kernel, variant, "online" if who == "online" else f"carry: {who}", *cells])
+        body.append([kernel, variant, who, *cells])
     return markdown(header, body)
 
 
@@ -182,8 +182,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--n", type=int, default=10, help="stations")
     parser.add_argument("--kernels", nargs="+", choices=KERNELS, default=list(KERNELS))
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
-    parser.add_argument("--carry", choices=("joint", "level", "paper", "none"), default="joint")
-    parser.add_argument("--carry-datasets", type=int, default=5, help="data sets on which the carry runs beside")
+    parser.add_argument(
+        "--sequential-datasets", type=int, default=0, help="data sets that SequentialSampler runs on too"
+    )
     parser.add_argument("--particles", type=int, default=256)
     parser.add_argument("--points", type=int, default=4000, help="of the exact posterior")
     parser.add_argument("--figure", type=Path, help="draw one stream to this file, in place of the tables")

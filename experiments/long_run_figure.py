@@ -1,4 +1,4 @@
-"""One stream, as it comes: a parameter's posterior by the online sampler, by a carry of moments, and exactly."""
+"""One stream, as it comes: a parameter's posterior by the online and the sequential sampler, and exactly."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def exactly(stream: Stream, count: int, points: int) -> np.ndarray:
 
 
 def draw(args: argparse.Namespace) -> None:
-    """The figure: a panel for the online sampler, one for the carry, the exact posterior in both."""
+    """The figure: a panel for each sampler, the exact posterior in both."""
     from matplotlib.figure import Figure
 
     stream = simulate_stream(args.kernels[0], args.variants[0], 0, args.n, args.steps)
@@ -42,9 +42,8 @@ def draw(args: argparse.Namespace) -> None:
     exact = np.array([exactly(stream, count, args.points) for count in checked])
     print(f"exact {SHOWN} after {checked[-1]} snapshots: " + ", ".join(f"{value:.2f}" for value in exact[-1]))
     figure = Figure(figsize=(9, 3.6), layout="constrained")
-    who = ["online"] + ([args.carry] if args.carry != "none" else [])
-    panels: Any = figure.subplots(1, len(who), sharey=True, squeeze=False)[0]
-    for panel, name in zip(panels, who):
+    panels: Any = figure.subplots(1, 2, sharey=True)
+    for panel, name in zip(panels, ("online", "sequential")):
         for seed in range(args.seeds):
             low, middle, high = followed(stream, name, seed, args.particles).T
             print(f"{name}, seed {seed}: {low[-1]:.2f}, {middle[-1]:.2f}, {high[-1]:.2f}", flush=True)
@@ -53,7 +52,7 @@ def draw(args: argparse.Namespace) -> None:
             panel.plot(at, middle, color=f"C{seed}", lw=1.2, label=f"seed {seed}")
         errors = np.abs(exact[:, [0, 2]] - exact[:, [1]]).T
         panel.errorbar(checked, exact[:, 1], errors, fmt="ko", ms=4, capsize=3, lw=1.2, label="exact")
-        title = "OnlineSampler" if name == "online" else f'SequentialSampler(carry="{name}")'
+        title = "OnlineSampler" if name == "online" else "SequentialSampler"
         panel.set(title=title, xlabel="snapshots", ylim=(0, 2.5 * exact[-1, 1]))
         panel.legend(loc="upper right", frameon=False)
     panels[0].set_ylabel(f"{SHOWN}, median and 95%")

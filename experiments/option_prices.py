@@ -1,6 +1,6 @@
 """The paper's option prices (section 4.2): 15 strikes × 5 maturities at T = 12 times, figures 5 and 6, and a table.
 
-python -m experiments.option_prices [--updates plain|informed] [--carry joint|paper]
+python -m experiments.option_prices [--updates plain|informed]
 python -m experiments.option_prices --sampler online
 """
 
@@ -51,9 +51,7 @@ def sampler_of(model: seqgp.Model, arguments: argparse.Namespace) -> seqgp.Onlin
         return seqgp.OnlineSampler(model, particles=arguments.particles, draws=arguments.draws or 2200)
     if arguments.updates == "informed":
         updates = seqgp.Informed(sweeps=4, adapt=80)
-        return seqgp.SequentialSampler(
-            model, draws=arguments.draws or 2200, chains=4, warmup=300, updates=updates, carry=arguments.carry
-        )
+        return seqgp.SequentialSampler(model, draws=arguments.draws or 2200, chains=4, warmup=300, updates=updates)
     return seqgp.SequentialSampler(
         model,
         draws=arguments.draws or 1000,
@@ -61,7 +59,6 @@ def sampler_of(model: seqgp.Model, arguments: argparse.Namespace) -> seqgp.Onlin
         warmup=arguments.warmup,
         thin=arguments.thin,
         updates=seqgp.Plain(sweeps=(5, 5, 1), start="prior"),
-        carry=arguments.carry,
     )
 
 
@@ -166,9 +163,9 @@ def summary_of(steps: list[Step]) -> dict[str, float]:
 
 
 def comparison(out: Path) -> Table:
-    """Updates and carries side by side, as far as they have been run."""
+    """Updates and samplers side by side, as far as they have been run."""
     table = Table(title="Side by side (what was run before is read from its file)")
-    for heading in ("updates, carry", *HEADINGS.values()):
+    for heading in ("updates", *HEADINGS.values()):
         table.add_column(heading, justify="right")
     for path in sorted(out.glob("*.json")):
         row = json.loads(path.read_text())["summary"]
@@ -229,16 +226,13 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--sampler", choices=("sequential", "online"), default="sequential")
     parser.add_argument("--particles", type=int, default=256, help="of the online sampler")
     parser.add_argument("--updates", choices=("informed", "plain"), default="informed")
-    parser.add_argument("--carry", choices=("joint", "paper"), default=None, help="joint with informed updates")
     parser.add_argument("--steps", type=int, default=12, help="times")
     parser.add_argument("--draws", type=int, default=None, help="2200 with informed updates, 1000 with plain")
     parser.add_argument("--warmup", type=int, default=500, help="states dropped at t = 1, with plain updates")
     parser.add_argument("--thin", type=int, default=18, help="states a draw at t = 1, with plain updates")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("out/option_prices"))
-    arguments = parser.parse_args(argv)
-    arguments.carry = arguments.carry or {"informed": "joint", "plain": "paper"}[arguments.updates]
-    return arguments
+    return parser.parse_args(argv)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -250,7 +244,7 @@ def main(argv: list[str] | None = None) -> None:
     start = time.perf_counter()
     market = simulate_market(arguments.seed, arguments.steps, market_model())
     sampler = sampler_of(market.model.model, arguments)
-    name = "online" if arguments.sampler == "online" else f"{arguments.updates}-{arguments.carry}"
+    name = "online" if arguments.sampler == "online" else arguments.updates
     console.print(f"Sampling {sampler.draws} draws at each of {arguments.steps} times ({name}) …")
     steps: list[Step] = []
     key_run, key_data = jax.random.split(jax.random.key(arguments.seed))

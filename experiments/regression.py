@@ -1,6 +1,6 @@
 """The paper's regression (section 4.1): N = 200 points at each of T = 20 times, figures 2 and 4, and a table.
 
-python -m experiments.regression [--latent dense|knots] [--updates plain|informed] [--carry paper|joint]
+python -m experiments.regression [--latent dense|knots] [--updates plain|informed]
 """
 
 from __future__ import annotations
@@ -56,7 +56,6 @@ def sampler_of(arguments: argparse.Namespace) -> seqgp.SequentialSampler:
         thin=5 if plain else None,
         latent=latent,
         updates=seqgp.Plain(sweeps=(5, 5, 1), start=arguments.start) if plain else "informed",
-        carry=arguments.carry,
     )
 
 
@@ -121,7 +120,7 @@ def poor_mixing(steps: list[Step]) -> list[str]:
     ]
 
 
-def lost_by_the_carry(steps: list[Step], truth: Truth) -> list[str]:
+def lost_by_the_step(steps: list[Step], truth: Truth) -> list[str]:
     """Parameters whose truth lies more than four sd from the last posterior, with the reason."""
     found = []
     for name, value in truth.parameters.items():
@@ -236,7 +235,6 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
         default="prior",
         help="where plain updates of a draw start: the chain's last coordinates, or a fresh draw (the paper's)",
     )
-    parser.add_argument("--carry", choices=("paper", "level", "joint"), default="paper")
     parser.add_argument("--n", type=int, default=200, help="points a snapshot")
     parser.add_argument("--steps", type=int, default=20, help="snapshots")
     parser.add_argument("--draws", type=int, default=1000)
@@ -263,13 +261,13 @@ def main(argv: list[str] | None = None) -> None:
     for sentence in poor_mixing(steps):
         console.print(sentence, markup=False)
     console.print(parameter_table(steps, truth))
-    for sentence in lost_by_the_carry(steps, truth):
+    for sentence in lost_by_the_step(steps, truth):
         console.print(sentence, markup=False)
     figure_2(steps, truth).savefig(arguments.out / "figure2.png", dpi=160)
     halves = predict_half(sampler, before, truth.snapshots[-1], arguments.seed)
     final = {name: {"mean": half.mean, "log_score": half.log_score} for name, half in halves.items()}
     figure_4(halves).savefig(arguments.out / "figure4.png", dpi=160)
-    kept = {"rows": rows, "prediction": final, "poor": poor_mixing(steps), "lost": lost_by_the_carry(steps, truth)}
+    kept = {"rows": rows, "prediction": final, "poor": poor_mixing(steps), "lost": lost_by_the_step(steps, truth)}
     (arguments.out / "table.json").write_text(json.dumps(finite(kept), indent=1, allow_nan=False))
     for name, scores in final.items():
         console.print(f"Last t, {name}: mean log density {scores['mean']:.1f}, log score {scores['log_score']:.4f}")

@@ -1,4 +1,4 @@
-"""A solver as the likelihood, step after step: the online sampler and the joint carry against the exact posterior.
+"""A solver as the likelihood, step after step: the online and the sequential sampler against the exact posterior.
 
 python -m experiments.solver_stream [--datasets 3] [--seeds 2] [--steps 4] [--quick]
 
@@ -97,7 +97,7 @@ def main() -> None:
     model, body = diffusion.model(), []
     samplers = {
         "online": seqgp.OnlineSampler(model, particles=args.particles, draws=args.draws),
-        "carry: joint": seqgp.SequentialSampler(model, draws=min(args.draws, 2000)),
+        "sequential": seqgp.SequentialSampler(model, draws=min(args.draws, 2000)),
     }
     apart = seqgp.OnlineSampler(model, particles=2 * args.particles, draws=args.draws)
     for data in range(args.datasets):

@@ -22,7 +22,7 @@ def model(high=3.0):
 
 
 def sampler(draws=20, **more):
-    settings = {"chains": 2, "warmup": 10, "thin": 1, "updates": "plain", "latent": seqgp.Dense(), "carry": "paper"}
+    settings = {"chains": 2, "warmup": 10, "thin": 1, "updates": "plain", "latent": seqgp.Dense()}
     return seqgp.SequentialSampler(model(), draws=draws, **(settings | more))
 
 

@@ -37,7 +37,6 @@ def sampler(model=small.MODEL, **changes):
         "thin": 1,
         "latent": seqgp.Dense(),
         "updates": seqgp.Plain(sweeps=(1, 1, 1)),
-        "carry": "paper",
     }
     return seqgp.SequentialSampler(model, **(settings | changes))
 

@@ -6,12 +6,10 @@ import numpy as np
 import seqgp
 from seqgp.fields.dense import Dense
 from seqgp.fields.sites import Observe
-from seqgp.mcmc.carried import Carried
 from seqgp.mcmc.observed import Observed
 from seqgp.mcmc.problem import Problem, target_of
 from seqgp.mcmc.target import position_at
 from seqgp.mcmc.whitened import whitened_at
-from seqgp.samplers.sequential.carry import PaperCarry
 
 X = np.array([[0.0], [0.4], [1.1]])
 TIMES = np.array([0.0, 0.5])
@@ -48,20 +46,21 @@ MODEL = model()
 BLOCKS = MODEL.layout()
 
 
-def target(y, of: seqgp.Model = MODEL, missing=None, window=WINDOW, mean=MEAN, covariance=COVARIANCE, carry=None):
+def target(y, of: seqgp.Model = MODEL, missing=None, window=WINDOW, mean=MEAN, covariance=COVARIANCE):
     """The target of a step with one time before it."""
     y = jnp.asarray(y)
     missing = np.zeros(y.shape, bool) if missing is None else missing
     blocks = len(window) + 1
     problem = Problem(
-        carried=Carried(mean, covariance, window_moments=None),
+        mean=mean,
+        covariance=covariance,
         times=TIMES[-blocks:],
         x=np.stack([X] * blocks),
         mask=np.ones((blocks, len(X)), bool),
         observed=(Observed(Observe(), y, missing, None, None, {}),),
         representation=Dense(),
     )
-    return target_of(of, carry or PaperCarry(), problem).given_window(jnp.asarray(window))
+    return target_of(of, problem).given_window(jnp.asarray(window))
 
 
 class Changed:

@@ -7,14 +7,14 @@ from typing import Any
 from experiments.comparison import markdown
 from experiments.paper.words import heading, not_run, pm
 
-LABELS = {"paper": "paper's algorithm", "joint": "informed updates, joint carry", "online": "online sampler"}
+LABELS = {"paper": "paper's algorithm", "online": "online sampler"}
 
 
 def figures_5_and_6(found: dict[str, dict[str, Any] | None]) -> str:
     """Coverage of volatilities, prices and data at the last time and over all."""
     ran = {name: part for name, part in found.items() if part}
     if not ran:
-        return not_run("Figures 5 and 6: option prices", "options-paper options-joint options-online")
+        return not_run("Figures 5 and 6: option prices", "options-paper options-online")
     body = []
     number = len(next(iter(ran.values()))["steps"])
     for name, part in ran.items():

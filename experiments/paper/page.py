@@ -34,7 +34,7 @@ def page(out: Path, sizes: Sizes) -> str:
     found = {path.stem: json.loads(path.read_text()) for path in sorted(out.glob("*.json"))}
     sections = [HEAD, size_of(found, sizes)]
     regression, online = found.get("regression"), found.get("regression_online")
-    options = {name: found.get(f"options_{name}") for name in ("paper", "joint", "online")}
+    options = {name: found.get(f"options_{name}") for name in ("paper", "online")}
     sections += [figure_2(regression, online), figure_4(regression, online)]
     sections += [figure_9(found.get("full")), inequality(found.get("full"))]
     sections += [figures_5_and_6(options), times(found, options)]

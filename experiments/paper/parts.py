@@ -50,7 +50,7 @@ def _sequence(truth: Truth, sampler: seqgp.Sampler, seed: int, label: str) -> di
         "last": last,
         "half": {name: {"mean": half.mean, "log_score": half.log_score} for name, half in halves.items()},
         "poor": regression.poor_mixing(steps),
-        "lost": regression.lost_by_the_carry(steps, truth),
+        "lost": regression.lost_by_the_step(steps, truth),
         "figures": (regression.figure_2(steps, truth), regression.figure_4(halves)),
     }
 
@@ -116,19 +116,17 @@ def full(sizes: Sizes, out: Path) -> None:
 
 
 def options(sizes: Sizes, out: Path, sampler: str = "paper") -> None:
-    """Figures 5 and 6 with the paper's algorithm, with the joint carry, or with the online sampler."""
+    """Figures 5 and 6 with the paper's algorithm, or with the online sampler."""
     folder = out / "options"
     common = ["--steps", str(sizes.option_steps), "--out", str(folder)]
     say(f"figures 5 and 6, {sampler}")
     if sampler == "paper":
         plain = ["--warmup", str(sizes.option_warmup), "--thin", str(sizes.option_thin)]
         option_prices.main([*common, "--updates", "plain", *plain, "--draws", str(sizes.option_draws)])
-    elif sampler == "joint":
-        option_prices.main([*common, "--draws", str(2 * sizes.option_draws)])
     else:
         particles = ["--sampler", "online", "--particles", str(sizes.particles)]
         option_prices.main([*common, *particles, "--draws", str(sizes.option_draws)])
-    name = {"paper": "plain-paper", "joint": "informed-joint", "online": "online"}[sampler]
+    name = {"paper": "plain", "online": "online"}[sampler]
     kept = json.loads((folder / f"{name}.json").read_text())
     save(out / f"options_{sampler}.json", kept | {"settings": sizes._asdict()})
     for number in (5, 6):
@@ -138,7 +136,6 @@ def options(sizes: Sizes, out: Path, sampler: str = "paper") -> None:
 PARTS: dict[str, Callable[[Sizes, Path], None]] = {
     "regression": regressions,
     "options-paper": lambda sizes, out: options(sizes, out, "paper"),
-    "options-joint": lambda sizes, out: options(sizes, out, "joint"),
     "full": full,
     "regression-online": online_regression,
     "options-online": lambda sizes, out: options(sizes, out, "online"),

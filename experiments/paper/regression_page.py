@@ -82,7 +82,9 @@ def mixing(entry: dict[str, Any], online: dict[str, Any] | None) -> str:
     if lines:
         text = f"{len(lines)} of {len(entry['rows'])} steps of the paper's algorithm mix poorly:\n\n" + "\n".join(lines)
     if entry["lost"]:
-        text += "\n\nParameters that the paper's carry loses:\n\n" + "\n".join(f"- {line}" for line in entry["lost"])
+        text += "\n\nParameters that the paper's algorithm loses:\n\n" + "\n".join(
+            f"- {line}" for line in entry["lost"]
+        )
         where = ", where the online sampler above covers the truth" if online else ""
         text += f"\n\nThat is the algorithm's, not an accident of this run{where}: see [Accuracy](accuracy.md)."
     return text + "\n"

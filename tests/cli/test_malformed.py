@@ -121,7 +121,7 @@ CONFIGS = {  # content of config.toml: what the line must say
     "tau is zero": (change("draws = 20", "tau = 0"), "line 25: sampler.tau: "),
     "unknown latent": (change('"dense"', '"sparse"'), "line 29: sampler.latent: "),
     "unknown updates": (change('"plain"', '"fancy"'), "line 30: sampler.updates: "),
-    "unknown carry": (change("chains = 2", 'chains = 2\ncarry = "all"'), "line 27: sampler.carry: "),
+    "a carry that is gone": (change("chains = 2", 'chains = 2\ncarry = "joint"'), "carry = 'joint' is gone"),
     "unknown kernel": (change('kernel = "SquaredExponential"', 'kernel = "RBF"'), "line 13: model.time.kernel: "),
     "kernel with code": (change('"SquaredExponential"', "\"__import__('os')\""), "model.time.kernel: "),
     "unknown likelihood": (change('"Gaussian"', '"Normal"'), "line 21: model.likelihood.family: "),

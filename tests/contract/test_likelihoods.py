@@ -18,7 +18,6 @@ from seqgp.mcmc.exploration import is_differentiable
 from seqgp.mcmc.fisher import quadratic_of
 from seqgp.mcmc.observed import observed_from
 from seqgp.samplers.full.stacked import stacked_problem
-from seqgp.samplers.sequential.carry import PaperCarry
 from seqgp.samplers.validation import check_snapshot
 
 F = np.array([0.3, -0.5, 1.2, 0.1])
@@ -146,7 +145,7 @@ def test_the_curvature_is_finite_and_positive(name):
 def test_samplers_can_differentiate_it(name):
     """With the context traced, as they see it."""
     of = model(CASES[name][0])
-    assert is_differentiable(of, PaperCarry(), stacked_problem(of, [snapshot(name, (2,))])[0])
+    assert is_differentiable(of, stacked_problem(of, [snapshot(name, (2,))])[0])
 
 
 @pytest.mark.parametrize("name", CASES)

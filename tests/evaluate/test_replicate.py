@@ -10,7 +10,7 @@ import seqgp
 def sampler(draws):
     kernel = seqgp.Separable(seqgp.kernels.Matern12(1.0), seqgp.kernels.Matern32(1.0), 1.0)
     model = seqgp.Model(kernel, seqgp.likelihoods.Gaussian(0.5), mean=seqgp.ScaledSigmoid(-1, 1))
-    return seqgp.SequentialSampler(model, draws=draws, chains=2, warmup=20, carry="paper", updates="informed")
+    return seqgp.SequentialSampler(model, draws=draws, chains=2, warmup=20, updates="informed")
 
 
 def test_errors_between_runs():

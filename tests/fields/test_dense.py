@@ -48,10 +48,6 @@ def test_mean_and_root():
     window = RNG.normal(size=(2, 4))
     np.testing.assert_allclose(found.mean(jnp.asarray(window)), gain @ window.ravel(), rtol=1e-6)
     np.testing.assert_allclose(found.root.root @ found.root.root.T, inner, atol=1e-8)
-    v = RNG.normal(size=4)
-    np.testing.assert_allclose(found.mean_transpose(jnp.asarray(v)), gain.T @ v, rtol=1e-6)
-    columns = RNG.normal(size=(8, 3))
-    np.testing.assert_allclose(found.mean_columns(jnp.asarray(columns)), gain @ columns, rtol=1e-6)
 
 
 def test_padding_changes_nothing():

@@ -63,11 +63,6 @@ def test_the_same_prior_as_the_dense_one(space, x, name, known):
     window = RNG.normal(size=(2, len(x)))
     data_window = np.stack([seen(f) for f in window])
     np.testing.assert_allclose(seen(found.mean(jnp.asarray(window))), dense.mean(jnp.asarray(data_window)), atol=1e-6)
-    columns = RNG.normal(size=(2 * len(x), 3))
-    v = RNG.normal(size=len(x))
-    np.testing.assert_allclose(
-        v @ found.mean_columns(jnp.asarray(columns)), found.mean_transpose(jnp.asarray(v)) @ columns, rtol=1e-9
-    )
 
 
 def test_axes_of_a_product_grid():

@@ -28,7 +28,7 @@ def with_solver(solver):
     made = sampler(draws=8)
     held = model()
     likelihood = seqgp.likelihoods.Likelihood(solver.likelihood, pointwise=True)
-    settings = {"chains": 2, "warmup": 4, "thin": 1, "updates": "plain", "latent": made.latent, "carry": "paper"}
+    settings = {"chains": 2, "warmup": 4, "thin": 1, "updates": "plain", "latent": made.latent}
     return seqgp.SequentialSampler(seqgp.Model(held.kernel, likelihood, held.mean), draws=8, **settings)
 
 

@@ -229,7 +229,7 @@ def test_a_run_killed_before_its_first_step_binds_nobody(tmp_path, when):
     assert seqgp.Store(tmp_path / "run").manifest.sampler["draws"] == "24"
 
 
-def test_a_run_of_version_0_1_is_read_and_continued(old):
+def test_a_run_of_version_0_1_is_read_and_continued(old, capsys):
     store = seqgp.Store(old)
     assert store.check() == []
     assert store.times == [0.0, 1.0]
@@ -240,6 +240,12 @@ def test_a_run_of_version_0_1_is_read_and_continued(old):
     (old.parent / "more.csv").write_text((old.parent / "table.csv").read_text().replace("\n1,", "\n2,"))
     content = (old.parent / "more.csv").read_text().splitlines()
     (old.parent / "more.csv").write_text("\n".join([content[0], *(c for c in content if c.startswith("2,"))]) + "\n")
+    with pytest.raises(SystemExit) as ended:
+        main(["update", str(old), str(old.parent / "more.csv")])
+    assert ended.value.code == 2
+    assert "begun with SequentialSampler(carry=JointCarry())" in capsys.readouterr().err
+    text = (old / "manifest.json").read_text()  # as if it had been given the carry that is left
+    (old / "manifest.json").write_text(text.replace("JointCarry()", "PaperCarry()"))
     with pytest.raises(SystemExit) as ended:
         main(["update", str(old), str(old.parent / "more.csv")])
     assert ended.value.code == 0

@@ -16,13 +16,26 @@ def name(request):
 
 
 @pytest.fixture
-def folder(name, tmp_path):
+def as_written(name, tmp_path):
     shutil.copytree(written.WRITTEN / name, tmp_path / name)
     return tmp_path / name
 
 
-def test_it_is_opened_and_read(name, folder):
-    store = seqgp.Store(folder)
+@pytest.fixture
+def folder(name, tmp_path):
+    return with_the_papers_carry(name, tmp_path)
+
+
+def with_the_papers_carry(name, tmp_path):
+    """The run as if it had been given ``carry="paper"``, the one that is left."""
+    folder = shutil.copytree(written.WRITTEN / name, tmp_path / f"{name}-paper")
+    text = (folder / "manifest.json").read_text()
+    (folder / "manifest.json").write_text(text.replace("JointCarry()", "PaperCarry()"))
+    return folder
+
+
+def test_it_is_opened_and_read(name, as_written):
+    store = seqgp.Store(as_written)
     assert store.check() == []
     assert store.times == [0.0, 0.1]
     np.testing.assert_array_equal(store[0.1].snapshot.y, written.snapshots(2)[1].y)
@@ -30,11 +43,18 @@ def test_it_is_opened_and_read(name, folder):
     assert (store.model is None) == (name == "own")
 
 
-def test_it_is_predicted_from(name, folder):
+def test_it_is_predicted_from(name, as_written):
     x = written.snapshots(1)[0].x
-    state = seqgp.Store(folder).latest().state
+    state = seqgp.Store(as_written).latest().state
     found = seqgp.predict(written.jax.random.key(1), written.MODELS[name](), state, x, 0.2)
     assert np.isfinite(found.y).all()
+
+
+def test_a_carry_that_is_gone_is_named(name, as_written):
+    with pytest.raises(
+        seqgp.StoreError, match=r"carry=JointCarry\(\)\), .* give all data to OnlineSampler in another folder"
+    ):
+        seqgp.run(written.sampler(name), written.snapshots(3), store=as_written)
 
 
 def test_it_is_continued(name, folder):
@@ -61,14 +81,14 @@ def test_another_model_is_refused(name, folder):
 
 
 def test_once_continued_the_code_of_functions_counts(tmp_path):
-    shutil.copytree(written.WRITTEN / "own", tmp_path / "own")
+    folder = with_the_papers_carry("own", tmp_path)
     with pytest.warns(UserWarning, match="their code cannot be compared"):
-        seqgp.run(written.sampler("own"), written.snapshots(3), store=tmp_path / "own")
+        seqgp.run(written.sampler("own"), written.snapshots(3), store=folder)
     model = written.own()
     changed = seqgp.Model(model.kernel, model.likelihood, seqgp.ScaledSigmoid(0, 1).through(_own_square), model.jitter)
     sampler = seqgp.SequentialSampler(changed, draws=8, chains=2, warmup=4)
     with pytest.raises(seqgp.StoreError, match="another model: mean was"):
-        seqgp.run(sampler, written.snapshots(3), store=tmp_path / "own")
+        seqgp.run(sampler, written.snapshots(3), store=folder)
 
 
 def _own_square(value):

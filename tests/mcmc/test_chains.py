@@ -9,12 +9,11 @@ from seqgp.mcmc.chains import Recipe, advance, rebase, start
 from seqgp.mcmc.exploration import StepExploration
 from seqgp.mcmc.plan import Budget, plan_of
 from seqgp.mcmc.sample import merge, sample, tune
-from seqgp.samplers.sequential.carry import PaperCarry
 from sequences import KNOWN, MEAN, NOISE
 
 Y = np.array([0.8, 1.1, -0.2])
 UPDATES = seqgp.Informed()
-RECIPE = Recipe(KNOWN, PaperCarry(), UPDATES)
+RECIPE = Recipe(KNOWN, UPDATES)
 PROBLEM = small.target(Y, KNOWN, mean=np.zeros(0), covariance=np.zeros((0, 0))).problem
 PLAN = plan_of(Budget(400, 2, 20, 1), UPDATES, first=False)
 WINDOWS = np.broadcast_to(small.WINDOW, (2, PLAN.warmup + PLAN.draws, 1, 3))
@@ -22,7 +21,7 @@ NO_Z = np.zeros((2, 0))
 
 
 def tuning():
-    return UPDATES.tune(StepExploration(KNOWN, PaperCarry(), PROBLEM, small.WINDOW)).tuning
+    return UPDATES.tune(StepExploration(KNOWN, PROBLEM, small.WINDOW)).tuning
 
 
 def test_pieces_one_after_the_other_are_one_chain_each():
@@ -49,7 +48,7 @@ def test_the_draws_are_those_of_the_exact_posterior():
     z = np.zeros(0)
     conditional = target.conditional(z)
     prior = np.asarray(target.root(conditional).apply(np.eye(3)))
-    prior, offset = prior @ prior.T, np.asarray(target.offset(conditional, z, MEAN))
+    prior, offset = prior @ prior.T, np.asarray(target.offset(conditional))
     gain = prior @ np.linalg.inv(prior + NOISE**2 * np.eye(3))
     mean, covariance = offset + gain @ (Y - MEAN - offset), prior - gain @ prior
     draws = merge(np.asarray(sampled.draws.sites))

@@ -10,7 +10,6 @@ import seqgp
 import small
 from seqgp.mcmc.exploration import StepExploration
 from seqgp.mcmc.search import approximation_at
-from seqgp.samplers.sequential.carry import PaperCarry
 
 Y = np.array([1.0, 3.0, 0.0])
 POISSON = small.model(likelihood=seqgp.likelihoods.Poisson())
@@ -20,7 +19,7 @@ Z, SITES = small.MEAN[:4], np.array([0.3, -0.2, 0.5])
 def explored(model, window=small.WINDOW):
     size = len(model.names)
     target = small.target(Y, model, window=window, mean=small.MEAN[:size], covariance=np.eye(size))
-    return target, StepExploration(model, PaperCarry(), target.problem, window)
+    return target, StepExploration(model, target.problem, window)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +51,7 @@ def test_search_and_approximation(counts):
     target, about = counts
     found, z = about.search(Z), jnp.asarray(Z)
     conditional = target.conditional(z)
-    offset, root = target.offset(conditional, z, target.constant_mean(z)), target.root(conditional)
+    offset, root = target.offset(conditional), target.root(conditional)
 
     def log_density(nu):
         return float(target.log_likelihood(offset + root.apply(nu), z)) - 0.5 * nu @ nu

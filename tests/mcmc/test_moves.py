@@ -11,12 +11,12 @@ from geweke import BOUND, largest_score, standard_form
 from seqgp.mcmc.interweaving import interweave_mean
 from seqgp.mcmc.moves import move_latent, move_parameters
 from seqgp.mcmc.surrogate import move_kernel_with_surrogate
-from seqgp.mcmc.whitened import whitened_at, whitened_shifted
+from seqgp.mcmc.whitened import whitened_at
 
 
 def move_likelihood(key, target, position):
     chart = position.chart
-    return move_parameters(key, target, position, target.likelihood_block, lambda z: whitened_shifted(target, chart, z))
+    return move_parameters(key, target, position, target.likelihood_block, lambda z: chart)
 
 
 def move_kernel(key, target, position):
@@ -42,7 +42,7 @@ def prior_twice(y):
 
     def log_likelihood(sites, z):
         conditional = true.conditional(z)
-        nu = true.root(conditional).solve(sites - true.offset(conditional, z, true.constant_mean(z)))
+        nu = true.root(conditional).solve(sites - true.offset(conditional))
         return true.log_likelihood(sites, z) - 0.5 * jnp.dot(nu, nu)
 
     def on_planes(middle, columns, z):
@@ -53,7 +53,7 @@ def prior_twice(y):
 
 def mean_ignored(y):
     true = small.target(y)
-    return small.Changed(true, offset=lambda conditional, z, mean: jnp.zeros(len(small.X)))
+    return small.Changed(true, offset=lambda conditional: jnp.zeros(len(small.X)))
 
 
 def variance_as_sd(y):

@@ -3,9 +3,7 @@
 import numpy as np
 
 from seqgp.fields.dense import Dense
-from seqgp.mcmc.carried import Carried
 from seqgp.mcmc.prepare import first_window, initial_problem, step_problem
-from seqgp.samplers.sequential.carry import PaperCarry
 from sequences import KNOWN, snapshots
 
 NOW, NEXT = snapshots([4, 6])
@@ -27,19 +25,17 @@ def test_the_first_window_knows_one_time():
 
 def test_the_initial_problem_has_no_window_and_the_prior_of_z():
     problem, sites = initial_problem(KNOWN, Dense(), NOW)
-    assert (problem.tau, problem.sites, problem.present) == (0, 4, 4)
+    assert (len(problem.times), problem.sites, problem.present) == (1, 4, 4)
     np.testing.assert_array_equal(sites.x, NOW.x)
-    for found, expected in zip(problem.carried, KNOWN.prior_of_z()):
+    for found, expected in zip((problem.mean, problem.covariance), KNOWN.prior_of_z()):
         np.testing.assert_array_equal(found, expected)
 
 
 def test_a_step_lays_the_window_before_the_present():
     stepped = Dense().step_sites(NEXT.x, window(2), 4, True)
-    carried = Carried(*KNOWN.prior_of_z(), window_moments=None)
-    problem = step_problem(KNOWN, Dense(), carried, stepped, NEXT)
-    assert (problem.tau, problem.present) == (2, problem.sites)
+    problem = step_problem(KNOWN, Dense(), KNOWN.prior_of_z(), stepped, NEXT)
+    assert (len(problem.times), problem.present) == (3, problem.sites)
     np.testing.assert_array_equal(problem.times[-2:], [NOW.t, NEXT.t])
     for block, x in zip(problem.x[-2:], (NOW.x, NEXT.x)):
         np.testing.assert_array_equal(block[: len(x)], x)
     assert problem.mask.sum(axis=1).tolist() == [0, 4, 6]
-    assert PaperCarry().size(problem.tau, problem.sites) == problem.sites

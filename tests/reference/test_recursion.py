@@ -101,30 +101,12 @@ def test_the_first_target_is_exact_and_the_later_ones_are_not():
     assert np.trace(found[-1].covariance) > np.trace(last.covariance)
 
 
-def test_a_window_that_is_revised_is_exact_where_it_tells_all():
-    """A Markov process needs a window of one time, any process one of the whole past."""
-    _, snapshots = scalar_snapshots(0.95, 1.0, 8)
-    known = scalar_model(0.95, 1.0)
-    found, exact = sequential_target(known, snapshots, carry="joint"), kalman_filter(known, snapshots)
-    np.testing.assert_allclose([float(m.mean[0]) for m in found], exact.mean[:, 0], atol=1e-8)
-    np.testing.assert_allclose([float(m.covariance[0, 0]) for m in found], exact.covariance[:, 0, 0], atol=1e-8)
-    known, snapshots = smooth_model(), wandering()
-    last = gaussian_posterior(known, snapshots, known.parameters(jnp.zeros(0)))[-1]
-    for tau, same in ((3, True), (1, False)):
-        found = sequential_target(known, snapshots, tau=tau, carry="joint")[-1]
-        assert np.allclose(found.mean, last.mean, atol=1e-6) == same
-        assert np.allclose(found.covariance, last.covariance, atol=1e-6) == same
-
-
-@pytest.mark.parametrize("carry", ["paper", "level", "joint"])
 @pytest.mark.parametrize("tau", [1, 2])
-def test_the_sampler_samples_this_target(tau, carry):
+def test_the_sampler_samples_this_target(tau):
     known, snapshots = smooth_model(), wandering()
     draws = 2000
-    sampler = seqgp.SequentialSampler(
-        known, draws=draws, chains=2, tau=tau, carry=carry, updates="plain", latent=seqgp.Dense()
-    )
-    found = sequential_target(known, snapshots, tau=tau, carry="joint" if carry == "joint" else "paper")
+    sampler = seqgp.SequentialSampler(known, draws=draws, chains=2, tau=tau, updates="plain", latent=seqgp.Dense())
+    found = sequential_target(known, snapshots, tau=tau)
     state = seqgp.run(sampler, snapshots, key=jax.random.key(0), progress=False).state
     latent, sd = np.asarray(state.latent), np.sqrt(np.diag(found[-1].covariance))
     # At most a third of the draws' worth of autocorrelation: five standard errors, three means, three sds.
@@ -142,9 +124,7 @@ EXACT_DRAWS = [(*case, seqgp.Informed()) for case in RATIOS] + [(*RATIOS[1], seq
 def test_the_variance_ratios_come_out_of_the_sampler(a, r, ratio, updates):
     y, snapshots = scalar_snapshots(a, r, 20)
     draws = 2000
-    sampler = seqgp.SequentialSampler(
-        scalar_model(a, r), draws=draws, chains=2, carry="paper", updates=updates, latent=seqgp.Dense()
-    )
+    sampler = seqgp.SequentialSampler(scalar_model(a, r), draws=draws, chains=2, updates=updates, latent=seqgp.Dense())
     state = seqgp.run(sampler, snapshots, key=jax.random.key(1), progress=False).state
     exact = scalar_target(a, r, y)
     latent = np.asarray(state.latent)[:, 0]

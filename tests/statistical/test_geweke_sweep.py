@@ -14,7 +14,6 @@ from seqgp.mcmc.problem import target_of
 from seqgp.mcmc.student import Student
 from seqgp.mcmc.target import position_at
 from seqgp.samplers.full.stacked import stacked_problem
-from seqgp.samplers.sequential.carry import PaperCarry
 
 SIZES = (2, 1)
 SITES = 2 * max(SIZES)  # the second snapshot is padded
@@ -45,7 +44,7 @@ def replicate(of, updates, key, transitions):
 
     def target_for(data):
         observed = tuple(o._replace(y=y) for o, y in zip(base.observed, data))
-        return target_of(of, PaperCarry(), base._replace(observed=observed))
+        return target_of(of, base._replace(observed=observed))
 
     def transition(state, key):
         key_data, key_sweep = jax.random.split(key)

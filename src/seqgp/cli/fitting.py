@@ -109,7 +109,8 @@ def configuration_of(store: Store) -> Configuration:
     if content is None or "data" not in content:
         raise Mistake(f"{store.path}: the run was made in Python, not by `seqgp fit`; go on with it there")
     content = {name: content[name] for name in Configuration.model_fields if name in content}
-    content["sampler"] = {"method": "sequential", **(content.get("sampler") or {})}  # in version 0.1
+    settings = {"method": "sequential", **(content.get("sampler") or {})}  # in version 0.1
+    content["sampler"] = {name: value for name, value in settings.items() if name != "carry"}  # until version 0.2
     try:
         return Configuration.model_validate(content)
     except ValueError as error:

@@ -14,7 +14,7 @@ from seqgp.io.store import Store
 from seqgp.runtime import stopping
 
 RUN = "run"  # in the folder of the results
-SAMPLERS = ("daily", "online", "laplace")
+SAMPLERS = ("online", "laplace")
 
 KnotsOption = Annotated[
     tuple[int, int], typer.Option(help="Knots in maturity and in log-moneyness, at least two each.")
@@ -55,7 +55,7 @@ def localvol(
         float, typer.Option(help="Leave out strikes further from the money than so many of the day's deviations.")
     ] = 2.0,
     holdout: Annotated[float, typer.Option(min=0.0, max=0.9, help="The share of each day's quotes to score.")] = 0.0,
-    sampler: Annotated[str, typer.Option(help="daily (chains, noise of each day), online, or laplace.")] = "daily",
+    sampler: Annotated[str, typer.Option(help="online, or laplace.")] = "online",
     fast: Annotated[
         bool, typer.Option("--fast", help="The same as --sampler laplace: mode and bands at once.")
     ] = False,
@@ -181,15 +181,11 @@ class _Session:
 
 
 def _fit(chosen: str, model: Any, draws: int, seed: int, store: Store | None) -> Any:
-    import seqgp
     from seqgp.apps.localvol import Laplace, LocalVolFit
 
     if chosen == "laplace":
         return LocalVolFit(model, seed=seed, sampler=Laplace(model.model, draws))
     assert store is not None
-    if chosen == "online":
-        online = seqgp.OnlineSampler(model.model, draws=draws)
-        return LocalVolFit(model, seed=seed, store=store.path, sampler=online)
     return LocalVolFit(model, draws, seed, store=store.path)
 
 

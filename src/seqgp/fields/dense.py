@@ -36,26 +36,11 @@ class DenseConditional(NamedTuple):
     window: Float[Array, "n n"]  # L_11
     events: Events
 
-    @property
-    def sites(self) -> int:
-        """The number of sites of the present."""
-        return self.cross.shape[0]
-
     def mean(self, window: Float[Array, "tau S"]) -> Float[Array, " S"]:
         """``L_21 L_11⁻¹ f_w``: the mean of the present given the window."""
-        return self.mean_columns(window.reshape(-1))
-
-    def mean_columns(self, window: Float[Array, "n k"]) -> Float[Array, "S k"]:
-        """The same for many windows, one in each column."""
-        if window.shape[0] == 0:
-            return jnp.zeros((self.cross.shape[0], *window.shape[1:]))
-        if window.ndim == 2 and window.shape[1] > self.sites:
-            return solve_lower(self.window, self.cross.T, transpose=True).T @ window
-        return self.cross @ solve_lower(self.window, window)
-
-    def mean_transpose(self, v: Float[Array, " S *k"]) -> Float[Array, " n *k"]:
-        """The transpose of the map from the window to the mean."""
-        return solve_lower(self.window, self.cross.T @ v, transpose=True)
+        if window.size == 0:
+            return jnp.zeros(self.cross.shape[0])
+        return self.cross @ solve_lower(self.window, window.reshape(-1))
 
 
 class Dense(eqx.Module):

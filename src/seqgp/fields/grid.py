@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import math
 from typing import NamedTuple
 
 import equinox as eqx
@@ -40,20 +39,6 @@ class GridConditional(NamedTuple):
     def mean(self, window: Float[Array, "tau S"]) -> Float[Array, " S"]:
         """``Σ w_s f_s``: the mean of the present given the window."""
         return self.weights @ window
-
-    def mean_columns(self, window: Float[Array, " n *k"]) -> Float[Array, " S *k"]:
-        """The same for stacked windows, one in each column."""
-        blocks = window.reshape(self.weights.shape[0], self.sites, *window.shape[1:])
-        return jnp.tensordot(self.weights, blocks, axes=1)
-
-    def mean_transpose(self, v: Float[Array, " S *k"]) -> Float[Array, " n *k"]:
-        """The transpose of the map from the window to the mean."""
-        return jnp.tensordot(self.weights, v, axes=0).reshape(-1, *v.shape[1:])
-
-    @property
-    def sites(self) -> int:
-        """The number of sites of the present."""
-        return math.prod(factor.root.shape[0] for factor in self.root.factors)
 
 
 class SharedInputs(eqx.Module):

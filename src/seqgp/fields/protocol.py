@@ -23,21 +23,21 @@ Geometry = Any  # what a representation computes of the inputs alone: a tree of 
 
 
 class Root(Protocol):
-    """A square root of the covariance of the sites: those of the present, after those of the window if it moves."""
+    """A square root of the covariance of the sites of the present, given those of the window."""
 
-    def apply(self, v: Float[Array, " n *k"]) -> Float[Array, " n *k"]:
+    def apply(self, v: Float[Array, " S *k"]) -> Float[Array, " S *k"]:
         """The root times ``v``."""
         ...
 
-    def solve(self, v: Float[Array, " n *k"]) -> Float[Array, " n *k"]:
+    def solve(self, v: Float[Array, " S *k"]) -> Float[Array, " S *k"]:
         """The inverse of the root times ``v``."""
         ...
 
-    def pull(self, v: Float[Array, " S *k"]) -> Float[Array, " n *k"]:
-        """The transpose of the root times ``v``, which lives on the sites of the present (zero on the window's)."""
+    def pull(self, v: Float[Array, " S *k"]) -> Float[Array, " S *k"]:
+        """The transpose of the root times ``v``."""
         ...
 
-    def pull_diagonal(self, d: Float[Array, " S"]) -> Float[Array, "n S"]:
+    def pull_diagonal(self, d: Float[Array, " S"]) -> Float[Array, "S S"]:
         """``pull`` of a diagonal matrix."""
         ...
 
@@ -59,21 +59,8 @@ class Conditional(Protocol):
         """What happened when the covariance was factored."""
         ...
 
-    @property
-    def sites(self) -> int:
-        """The number of sites of the present."""
-        ...
-
     def mean(self, window: Float[Array, "tau S"]) -> Float[Array, " S"]:
         """``A f_w``: the mean of the present given the latent of the window."""
-        ...
-
-    def mean_columns(self, window: Float[Array, " n *k"]) -> Float[Array, " S *k"]:
-        """``A`` times columns, each a window laid out in one row of ``n = tau·S`` numbers."""
-        ...
-
-    def mean_transpose(self, v: Float[Array, " S *k"]) -> Float[Array, " n *k"]:
-        """``A'`` times columns."""
         ...
 
 

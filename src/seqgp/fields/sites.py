@@ -35,8 +35,7 @@ class Sites(NamedTuple):
 class Window(NamedTuple):
     """The last ``tau`` times with their sites, and the draws of the latent there.
 
-    ``f`` is its zero-mean part here: add ``parameters["mean"]`` of the same draw for all of it. With the joint carry
-    these are smoothed: every step revises them in the light of its data.
+    ``f`` is its zero-mean part here: add ``parameters["mean"]`` of the same draw for all of it.
     """
 
     times: np.ndarray  # (tau,)

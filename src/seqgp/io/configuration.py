@@ -112,7 +112,7 @@ class DataSection(Strict):
 
 METRICS = ".prom"  # how the names of files end that Prometheus' collectors read
 ONLINE = ("particles", "history", "forget", "paths", "robust", "false_alarms")
-SEQUENTIAL = ("tau", "chains", "warmup", "thin", "updates", "carry")
+SEQUENTIAL = ("tau", "chains", "warmup", "thin", "updates")
 
 
 class SamplerSection(Strict):
@@ -156,7 +156,20 @@ class SamplerSection(Strict):
     latent: Literal["auto", "dense", "grid", "knots"] = "auto"
     nodes: tuple[Annotated[Whole, Field(ge=2, le=10_000)], ...] | None = None
     updates: Literal["auto", "plain", "informed"] | None = None
-    carry: Literal["paper", "level", "joint"] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_carry(cls, words: Any) -> Any:
+        """``carry = "paper"``, a choice of version 0.2, means the sequential sampler."""
+        if not isinstance(words, dict) or "carry" not in words:
+            return words
+        if words["carry"] not in (None, "paper"):
+            raise ValueError(
+                f"carry = {words['carry']!r} is gone: leave it out, and the online sampler is used where the model "
+                'allows it; the sequential sampler has the paper\'s carry ("paper")'
+            )
+        method = {"method": "sequential"} if words["carry"] else {}
+        return method | {name: value for name, value in words.items() if name != "carry" and value != "auto"}
 
     @model_validator(mode="after")
     def _without_effect(self) -> SamplerSection:

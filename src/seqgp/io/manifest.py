@@ -9,6 +9,7 @@ import functools
 import hashlib
 import json
 import platform
+import re
 import uuid
 import warnings
 from datetime import UTC, datetime
@@ -162,6 +163,8 @@ def manifest_from(content: Any, path: Path) -> Manifest:
     try:
         manifest = _ENTRIES.validate_python(content)
         manifest.random_key()
+        if "PaperCarry" in manifest.sampler.get("carry", ""):
+            del manifest.sampler["carry"]  # a setting of versions up to 0.2: the paper's is the only one
         if manifest.specification is not None:
             ModelSpec.model_validate(manifest.specification)
     except (ValueError, TypeError) as error:
@@ -183,6 +186,11 @@ def _checksum(content: dict[str, Any]) -> str:
 
 def check_same(folder: Path, manifest: Manifest, sampler: Sampler, key: Any) -> None:
     """Raise, saying what differs, unless a run can be continued with this sampler and key."""
+    if re.search("JointCarry|LevelCarry", manifest.sampler.get("carry", "")):
+        raise StoreError(
+            f"{folder}: begun with SequentialSampler(carry={manifest.sampler['carry']}), which this version does not "
+            "have: the run can be read and predicted from; to go on, give all data to OnlineSampler in another folder"
+        )
     by_type = knows_objects_by_type(manifest, sampler)
     if not by_type:
         _compare(folder, "model", *_fingerprints(manifest, sampler.model))

@@ -16,7 +16,6 @@ from jaxtyping import Float, Key, PyTree
 
 from seqgp.linalg.factor import cholesky
 from seqgp.linalg.types import Array, ArrayLike
-from seqgp.mcmc.carried import WindowPrior
 from seqgp.mcmc.moves import SweepInfo, repeated
 from seqgp.mcmc.plan import Plan
 from seqgp.mcmc.problem import Problem, target_of
@@ -40,16 +39,15 @@ class Draws(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """What is compiled in: a model and two of the axes of choice (the third travels with the problem)."""
+    """What is compiled in: a model and its updates (the representation travels with the problem)."""
 
     model: Model
-    carry: WindowPrior
     updates: Updates
 
 
 def _start(recipe: Recipe, problem: Problem, tuning: PyTree, first: bool, key, z, window) -> Position:
     """A position to start from: the best of a few draws of the prior of the latent (and, at first, of ``z``)."""
-    target = target_of(recipe.model, recipe.carry, problem).given_window(window)
+    target = target_of(recipe.model, problem).given_window(window)
     root = cholesky(target.covariance)
 
     def chart_of(at):
@@ -79,14 +77,14 @@ def _start(recipe: Recipe, problem: Problem, tuning: PyTree, first: bool, key, z
 
 def _rebase(recipe: Recipe, problem: Problem, tuning: PyTree, position: Position, window) -> Position:
     """The same point in the chart of another tuning."""
-    target = target_of(recipe.model, recipe.carry, problem).given_window(window)
+    target = target_of(recipe.model, problem).given_window(window)
     chart = recipe.updates.chart_at(target, position.z, tuning)
     return position_at(target, position.z, position.nu, chart)
 
 
 def _advance(recipe: Recipe, problem: Problem, tuning: PyTree, plan: Plan, key, position: Position, windows):
     """Advance a chain by one draw per window: the draws, and what the updates cost, added up."""
-    step, updates = target_of(recipe.model, recipe.carry, problem), recipe.updates
+    step, updates = target_of(recipe.model, problem), recipe.updates
 
     def draw(position, inputs):
         key, window = inputs

@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Float, PyTree
 
 from seqgp.linalg.types import Array
-from seqgp.mcmc.carried import WindowPrior
 from seqgp.mcmc.curvature import diagonal_curvature, differentiable
 from seqgp.mcmc.problem import Problem, target_of
 from seqgp.mcmc.search import approximation_at, search
@@ -24,7 +23,6 @@ class StepExploration:
 
     Args:
         model: the model.
-        carry: how the sites follow from the window.
         problem: the step.
         window: the mean over the draws of the window.
 
@@ -32,10 +30,10 @@ class StepExploration:
         compile_seconds: how long the compilation of all answers took so far.
     """
 
-    def __init__(self, model: Model, carry: WindowPrior, problem: Problem, window: Float[np.ndarray, "tau S"]):
-        self._parts = model, carry, problem
+    def __init__(self, model: Model, problem: Problem, window: Float[np.ndarray, "tau S"]):
+        self._parts = model, problem
         self._model, self._problem, self._window = model, problem, window
-        self.mean, self.covariance = np.asarray(problem.carried.mean), np.asarray(problem.carried.covariance)
+        self.mean, self.covariance = np.asarray(problem.mean), np.asarray(problem.covariance)
         self.present = problem.present
         self.compile_seconds = 0.0
 
@@ -76,32 +74,31 @@ class StepExploration:
         return run()
 
 
-def _search(model: Model, carry: WindowPrior, problem: Problem, z, window) -> SearchResult:
-    target = target_of(model, carry, problem).given_window(window)
+def _search(model: Model, problem: Problem, z, window) -> SearchResult:
+    target = target_of(model, problem).given_window(window)
     return search(target, z, jnp.zeros(target.size))
 
 
-def _approximation(model: Model, carry: WindowPrior, problem: Problem, z, sites) -> QuadraticApproximation:
-    return approximation_at(target_of(model, carry, problem), sites, z)
+def _approximation(model: Model, problem: Problem, z, sites) -> QuadraticApproximation:
+    return approximation_at(target_of(model, problem), sites, z)
 
 
-def _curvature(model: Model, carry: WindowPrior, problem: Problem, sites: Array, z: Array) -> Array:
-    target = target_of(model, carry, problem)
+def _curvature(model: Model, problem: Problem, sites: Array, z: Array) -> Array:
+    target = target_of(model, problem)
     pointwise = model.likelihood.pointwise and all(
         observed.sums is None and observed.observe.weights is None for observed in problem.observed
     )
     return diagonal_curvature(lambda s: target.log_likelihood(s, z), sites, pointwise)
 
 
-def is_differentiable(model: Model, carry: WindowPrior, problem: Problem) -> bool:
+def is_differentiable(model: Model, problem: Problem) -> bool:
     """Whether JAX can differentiate the likelihood of this snapshot in the latent."""
-    return cached_by_shape(_is_differentiable, model, carry, problem)
+    return cached_by_shape(_is_differentiable, model, problem)
 
 
-def _is_differentiable(model: Model, carry: WindowPrior, problem: Problem) -> bool:
+def _is_differentiable(model: Model, problem: Problem) -> bool:
     def log_likelihood(sites):  # all of it traced: nothing is computed, nor compiled
-        target = target_of(model, carry, problem)
+        target = target_of(model, problem)
         return target.log_likelihood(sites, jnp.zeros(target.mean.shape))
 
-    size = carry.size(problem.tau, problem.sites) + problem.present - problem.sites
-    return differentiable(log_likelihood, jax.ShapeDtypeStruct((size,), float))
+    return differentiable(log_likelihood, jax.ShapeDtypeStruct((problem.present,), float))

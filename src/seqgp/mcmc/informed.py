@@ -23,7 +23,7 @@ from seqgp.mcmc.gaussian import Block, log_normal_density
 from seqgp.mcmc.moves import Move, SweepInfo, in_turn, move_latent, move_parameters, repeated
 from seqgp.mcmc.plain import Plain
 from seqgp.mcmc.student import Student
-from seqgp.mcmc.target import Place, Position, Target, place_at, position_at, shift_to
+from seqgp.mcmc.target import Place, Position, Target, place_at, position_at, with_window
 from seqgp.mcmc.tilted import Quadratic, Tilted, retilt, tilt
 from seqgp.mcmc.updates import Exploration, QuadraticApproximation, Schedule, Tuned, WarmUp
 
@@ -128,7 +128,7 @@ class Informed(eqx.Module):
         chart = position.chart
         assert isinstance(chart, Tilted)
         coordinates = chart.coordinates(position.nu)
-        place = shift_to(target, position.place, position.z)
+        place = with_window(target, position.place)
         quadratic = quadratic_at(target, position.z, tuning.approximation)
         chart = retilt(chart._replace(place=place), target.root(place.conditional), quadratic)
         return position_at(target, position.z, chart.centre() + chart.centred_nu(coordinates), chart)
@@ -169,7 +169,7 @@ def quadratic_at(target: Target, z: Float[Array, " d"], approximation: Quadratic
     scale = jnp.exp(known + jnp.clip(jnp.dot(approximation.growth, z - approximation.centre), -6.0, 6.0))
     unit = Quadratic(jnp.asarray(approximation.factor), jnp.asarray(approximation.slope))
     beyond = target.covariates() @ target.covariate_weights(z)
-    mean = target.constant_mean(z) + beyond[-unit.slope.shape[0] :]
+    mean = target.constant_mean(z) + beyond
     return Quadratic(jnp.sqrt(scale) * unit.factor, scale * (unit.slope - unit.curve(mean)))
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Array, Key
 from seqgp.fields.operators import Events
 from seqgp.mcmc.elliptical import Evaluation, SliceInfo, elliptical_slice, random_numbers
 from seqgp.mcmc.target import Position, Target
-from seqgp.mcmc.whitened import whitened_shifted
+from seqgp.mcmc.whitened import Whitened
 
 
 def interweave_mean(key: Key[Array, ""], target: Target, position: Position) -> tuple[Position, SliceInfo]:
@@ -31,23 +31,15 @@ def interweave_mean(key: Key[Array, ""], target: Target, position: Position) -> 
     white, uniform = random_numbers(key, centre.shape[0])
     drawn = block.root @ white
 
-    def residual(mean, z):
-        """What ``nu`` must whiten for ``f`` to stay: affine in the mean and in ``z``."""
-        return f - mean - target.offset(position.place.conditional, z, mean)
-
-    # nu = A + mean · B − covariates · weights + (z − z_now) · C: as many columns are solved for, once.
-    now, base = position.z, residual(0.0, position.z)
-    moves = [residual(0.0, block.insert(now, now[block.index] + e)) - base for e in jnp.eye(centre.shape[0])]
-    columns = root.solve(
-        jnp.concatenate(
-            [jnp.stack([base, residual(1.0, now) - base], axis=1), -covariates, jnp.stack(moves, axis=1)], axis=1
-        )
-    )
+    # nu = root⁻¹ (f − offset − mean − covariates · weights): as many columns are solved for, once.
+    now, base = position.z, f - position.place.offset
+    constant = jnp.stack([base, -jnp.ones_like(base)], axis=1)
+    columns = root.solve(jnp.concatenate([constant, -covariates], axis=1))
     gram = columns.T @ columns
 
     def weights(z):
         intercept = jnp.stack([jnp.ones((), z.dtype), target.constant_mean(z)])
-        return jnp.concatenate([intercept, target.covariate_weights(z), (z - now)[block.index]])
+        return jnp.concatenate([intercept, target.covariate_weights(z)])
 
     def evaluate(centred) -> Evaluation:
         z = block.insert(now, centre + centred)
@@ -60,6 +52,5 @@ def interweave_mean(key: Key[Array, ""], target: Target, position: Position) -> 
     z = kept.kept
     nu = columns @ weights(z)
     sites = f - mean_at(z)
-    chart = whitened_shifted(target, position.chart, z)
     # f has not moved, but padding and rounding have: the likelihood is that of the same f.
-    return Position(z, nu, sites, chart, position.log_likelihood), info
+    return Position(z, nu, sites, Whitened(position.place), position.log_likelihood), info

@@ -18,9 +18,9 @@ from seqgp.mcmc.gaussian import Block
 from seqgp.mcmc.interweaving import interweave_mean
 from seqgp.mcmc.moves import Move, SweepInfo, in_turn, move_latent, move_parameters, repeated
 from seqgp.mcmc.surrogate import move_kernel_with_surrogate
-from seqgp.mcmc.target import Position, Target, position_at
+from seqgp.mcmc.target import Position, Target, position_at, with_window
 from seqgp.mcmc.updates import Exploration, Schedule, Tuned, WarmUp
-from seqgp.mcmc.whitened import Whitened, whitened_at, whitened_shifted
+from seqgp.mcmc.whitened import Whitened, whitened_at
 
 
 class Sweeps(NamedTuple):
@@ -94,7 +94,7 @@ class Plain(eqx.Module):
     def retune(self, target: Exploration, tuning: PlainTuning, warm: WarmUp) -> PlainTuning:
         """The precision of surrogate data at the mean of the second half of the warm-up."""
         half = warm.z.shape[1] // 2
-        sites = warm.sites[:, half:].mean((0, 1))[-target.present :]
+        sites = warm.sites[:, half:].mean((0, 1))
         return self._precision(target, sites, warm.z[:, half:].mean((0, 1)))
 
     def _precision(self, target: Exploration, sites: np.ndarray, z: np.ndarray) -> PlainTuning:
@@ -114,7 +114,7 @@ class Plain(eqx.Module):
 
     def transfer(self, key: Key[Array, ""], target: Target, position: Position, tuning: PlainTuning) -> Position:
         """The position on the target of the next draw: at the old ``nu``, or at one drawn from its prior."""
-        chart = whitened_shifted(target, position.chart, position.z)
+        chart = Whitened(with_window(target, position.place))
         nu = position.nu
         if self.start == "prior":
             nu = jax.random.normal(key, nu.shape, nu.dtype)
@@ -162,21 +162,16 @@ def _move_without_kernel(key, target: Target, position: Position, block: Block) 
 
     So nothing can happen to a factorisation: the events of the old one, which the chart still tells, are not counted.
     """
-    chart = position.chart
-    moved, info = move_parameters(
+    chart = Whitened(position.place)
+    (z, nu, sites, log_likelihood), info = move_parameters(
         key,
         target,
         position,
         block,
-        lambda z: whitened_shifted(target, chart, z),
-        keep=lambda candidate: eqx.tree_at(_conditional, candidate, None),
+        lambda z: chart,
+        keep=lambda candidate: (candidate.z, candidate.nu, candidate.sites, candidate.log_likelihood),
     )
-    whole = eqx.tree_at(_conditional, moved, _conditional(position), is_leaf=lambda leaf: leaf is None)
-    return whole, info._replace(events=Events.none())
-
-
-def _conditional(position: Position) -> Any:
-    return position.chart.place.conditional
+    return Position(z, nu, sites, chart, log_likelihood), info._replace(events=Events.none())
 
 
 def _as_sweeps(value: Any, name: str) -> Sweeps:

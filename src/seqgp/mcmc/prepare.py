@@ -9,7 +9,6 @@ from seqgp.base.snapshot import Snapshot
 from seqgp.fields.protocol import Latent
 from seqgp.fields.sites import Sites, StepSites, Window
 from seqgp.linalg.types import ArrayLike
-from seqgp.mcmc.carried import Carried
 from seqgp.mcmc.observed import observed_from
 from seqgp.mcmc.problem import Problem
 from seqgp.model import Model
@@ -19,8 +18,10 @@ def initial_problem(model: Model, representation: Latent, snapshot: Snapshot) ->
     """The exact problem of the first snapshot: no window, the prior of ``z``."""
     size = len(snapshot.x)
     sites = representation.sites(snapshot.x, size)
+    mean, covariance = model.prior_of_z()
     problem = Problem(
-        carried=Carried(*model.prior_of_z(), window_moments=None),
+        mean=mean,
+        covariance=covariance,
         times=np.array([snapshot.t]),
         x=sites.x[None],
         mask=sites.mask[None],
@@ -31,12 +32,17 @@ def initial_problem(model: Model, representation: Latent, snapshot: Snapshot) ->
 
 
 def step_problem(
-    model: Model, representation: Latent, carried: Carried, step_sites: StepSites, snapshot: Snapshot
+    model: Model,
+    representation: Latent,
+    moments: tuple[np.ndarray, np.ndarray],
+    step_sites: StepSites,
+    snapshot: Snapshot,
 ) -> Problem:
-    """The problem of a step: the window's blocks before the present's."""
+    """The problem of a step with the moments of ``z`` before it: the window's blocks before the present's."""
     sites, window, size = step_sites
     return Problem(
-        carried=carried,
+        mean=moments[0],
+        covariance=moments[1],
         times=np.append(window.times, snapshot.t),
         x=np.concatenate([window.x, sites.x[None]]),
         mask=np.concatenate([window.mask, sites.mask[None]]),

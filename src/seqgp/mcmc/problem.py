@@ -1,4 +1,4 @@
-"""From model, representation, carry and data to the one target that the updates see."""
+"""From model, representation, data and the draws before to the one target that the updates see."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, PyTree
 
-from seqgp.fields.protocol import Latent, Root
+from seqgp.fields.protocol import Conditional, Latent, Root
 from seqgp.likelihoods.base import Plane
 from seqgp.linalg.types import Array, ArrayLike
-from seqgp.mcmc.carried import Carried, Factored, WindowPrior
 from seqgp.mcmc.gaussian import Block, condition
 from seqgp.mcmc.observed import Observed
 from seqgp.model import Model
@@ -21,17 +20,13 @@ from seqgp.model import Model
 class Problem(NamedTuple):
     """A step as arrays: everything that changes from step to step, and nothing that is compiled in."""
 
-    carried: Carried
+    mean: Float[ArrayLike, " d"]  # m_z
+    covariance: Float[ArrayLike, "d d"]  # K_z
     times: Float[ArrayLike, " B"]
     x: Float[ArrayLike, "B S D"]
     mask: Bool[ArrayLike, "B S"]
     observed: tuple[Observed, ...]  # one per present block
     representation: Latent
-
-    @property
-    def tau(self) -> int:
-        """The number of times of the window."""
-        return len(self.times) - len(self.observed)
 
     @property
     def sites(self) -> int:
@@ -48,7 +43,6 @@ class StepTarget(NamedTuple):
     """The target of a step: a :class:`seqgp.mcmc.target.Target`, made once; each draw then gives its window."""
 
     model: Model
-    carry: WindowPrior
     problem: Problem
     geometry: PyTree  # of the sites, as the representation made it
     kernel_block: Block | None
@@ -63,31 +57,30 @@ class StepTarget(NamedTuple):
     @property
     def mean(self) -> Float[Array, " d"]:
         """``m_z``."""
-        return jnp.asarray(self.problem.carried.mean)
+        return jnp.asarray(self.problem.mean)
 
     @property
     def covariance(self) -> Float[Array, "d d"]:
         """``K_z``."""
-        return jnp.asarray(self.problem.carried.covariance)
+        return jnp.asarray(self.problem.covariance)
 
     @property
     def size(self) -> int:
-        """The number of sites that are sampled: those of the present, and of the window if it moves."""
-        return self.carry.size(self.problem.tau, self.problem.sites) + self.problem.present - self.problem.sites
+        """The number of sites that are sampled: those of the present."""
+        return self.problem.present
 
-    def conditional(self, z: Float[Array, " d"]) -> Factored:
-        """What the kernel's parameters decide of the latent's prior."""
+    def conditional(self, z: Float[Array, " d"]) -> Conditional:
+        """The prior of the present given the window, ``N(A f_w, L_t L_t')``, at the kernel's parameters."""
         model, representation = self.model, self.problem.representation
-        prior = representation.conditional(model.kernel, self.geometry, model.parameters(z), model.jitter)
-        return self.carry.prior_at(self.problem.carried.window_moments, prior, z)
+        return representation.conditional(model.kernel, self.geometry, model.parameters(z), model.jitter)
 
-    def offset(self, conditional: Factored, z: Float[Array, " d"], mean: Array) -> Float[Array, " n"]:
-        """The prior mean of the sites."""
-        return self.carry.offset(self.problem.carried.window_moments, self.window, conditional, z, mean)
+    def offset(self, conditional: Conditional) -> Float[Array, " n"]:
+        """``A f_w``."""
+        return conditional.mean(self.window)
 
-    def root(self, conditional: Factored) -> Root:
-        """The square root of the prior covariance of the sites."""
-        return self.carry.root(self.problem.carried.window_moments, conditional)
+    def root(self, conditional: Conditional) -> Root:
+        """``L_t``."""
+        return conditional.root
 
     def constant_mean(self, z: Float[Array, " d"]) -> Float[Array, ""]:
         """The mean, known or inferred."""
@@ -100,8 +93,7 @@ class StepTarget(NamedTuple):
             jnp.concatenate([one.columns_at_sites(name, self.problem.sites) for one in self.problem.observed])
             for name in names
         ]
-        present = jnp.concatenate(blocks, axis=1) if blocks else jnp.zeros((self.problem.present, 0))
-        return jnp.pad(present, ((self.size - self.problem.present, 0), (0, 0)))
+        return jnp.concatenate(blocks, axis=1) if blocks else jnp.zeros((self.problem.present, 0))
 
     def covariate_weights(self, z: Float[Array, " d"]) -> Float[Array, " q"]:
         """The weights of the covariates, in natural units."""
@@ -134,20 +126,19 @@ class StepTarget(NamedTuple):
 
     def present_blocks(self, sites: Float[Array, " n *k"]) -> Float[Array, " P S *k"]:
         """The sites that have data, one row a snapshot."""
-        return sites[-self.problem.present :].reshape(-1, self.problem.sites, *sites.shape[1:])
+        return sites.reshape(-1, self.problem.sites, *sites.shape[1:])
 
 
-def target_of(model: Model, carry: WindowPrior, problem: Problem) -> StepTarget:
+def target_of(model: Model, problem: Problem) -> StepTarget:
     """Distances and conditional moments of ``z``, once per step; the window is zero until it is given."""
     layout = model.layout()
-    mean, covariance = jnp.asarray(problem.carried.mean), jnp.asarray(problem.carried.covariance)
+    mean, covariance = jnp.asarray(problem.mean), jnp.asarray(problem.covariance)
 
     def block(index: np.ndarray) -> Block | None:
         return condition(mean, covariance, index) if len(index) else None
 
     return StepTarget(
         model=model,
-        carry=carry,
         problem=problem,
         geometry=problem.representation.geometry(
             model.kernel, problem.times, problem.x, problem.mask, len(problem.observed)
@@ -155,5 +146,5 @@ def target_of(model: Model, carry: WindowPrior, problem: Problem) -> StepTarget:
         kernel_block=block(layout.kernel),
         mean_block=block(layout.mean),
         likelihood_block=block(layout.likelihood),
-        window=jnp.zeros((problem.tau, problem.sites)),
+        window=jnp.zeros((len(problem.times) - len(problem.observed), problem.sites)),
     )

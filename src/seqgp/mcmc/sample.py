@@ -49,7 +49,7 @@ class Tuning(NamedTuple):
 
 def tune(recipe: Recipe, problem: Problem, window: np.ndarray) -> Tuning:
     """The updates tuned on a problem whose draws of the window have the mean ``window``: a plan is made for these."""
-    exploration = StepExploration(recipe.model, recipe.carry, problem, window)
+    exploration = StepExploration(recipe.model, problem, window)
     tuned = recipe.updates.tune(exploration)
     return Tuning(recipe._replace(updates=tuned.updates), tuned, exploration)
 

@@ -25,9 +25,8 @@ def move_kernel_with_surrogate(
     block = target.kernel_block
     assert block is not None
     key_data, key_move = jax.random.split(key)
-    present = precision.shape[0]
     noise = jax.random.normal(key_data, precision.shape, precision.dtype)
-    weighted = precision * position.sites[-present:] + jnp.sqrt(precision) * noise  # g / S
+    weighted = precision * position.sites + jnp.sqrt(precision) * noise  # g / S
     quadratic = Quadratic(jnp.sqrt(precision), weighted)
 
     def chart_of(place):
@@ -35,8 +34,7 @@ def move_kernel_with_surrogate(
 
     def log_auxiliary(candidate: Position) -> Float[Array, ""]:
         """``log N(g; sites, S)`` up to a constant."""
-        sites = candidate.sites[-present:]
-        return jnp.dot(weighted, sites) - 0.5 * jnp.dot(precision * sites, sites)
+        return jnp.dot(weighted - 0.5 * precision * candidate.sites, candidate.sites)
 
     start = position._replace(chart=chart_of(position.place))
     moved, info = move_parameters(

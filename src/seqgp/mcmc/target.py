@@ -3,7 +3,7 @@
     z ~ N(m_z, K_z)      nu ~ N(0, I)      sites = offset(z) + root(z) nu      y ~ likelihood(sites, z)
 
 The costly part (``conditional``, which factors a covariance matrix) depends on the kernel's parameters alone;
-``offset`` is cheap, and may depend on all of ``z``.
+``offset`` follows from it and from the window.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Target(Protocol):
         """What follows from the kernel's parameters alone: costly, for a covariance matrix is factored."""
         ...
 
-    def offset(self, conditional: Any, z: Float[Array, " d"], mean: Array) -> Float[Array, " n"]:
-        """The prior mean of the sites: affine in ``z`` and in the mean, given the kernel's parameters."""
+    def offset(self, conditional: Any) -> Float[Array, " n"]:
+        """The prior mean of the sites, given the window."""
         ...
 
     def root(self, conditional: Any) -> Root:
@@ -106,12 +106,12 @@ class Place(NamedTuple):
 def place_at(target: Target, z: Float[Array, " d"]) -> Place:
     """The map at ``z``: factors a covariance matrix."""
     conditional = target.conditional(z)
-    return Place(conditional, target.offset(conditional, z, target.constant_mean(z)))
+    return Place(conditional, target.offset(conditional))
 
 
-def shift_to(target: Target, place: Place, z: Float[Array, " d"]) -> Place:
-    """The map at a ``z`` whose kernel parameters are the old ones: nothing is factored."""
-    return place._replace(offset=target.offset(place.conditional, z, target.constant_mean(z)))
+def with_window(target: Target, place: Place) -> Place:
+    """The map at the same ``z`` with the window of another target: nothing is factored."""
+    return place._replace(offset=target.offset(place.conditional))
 
 
 class Chart(Protocol):

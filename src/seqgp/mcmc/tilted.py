@@ -25,7 +25,7 @@ from seqgp.mcmc.target import Place
 
 
 class Quadratic(NamedTuple):
-    """``−½ s'Hs + b's`` in the sites of the present, with ``H = F F'``; a diagonal ``F`` is a vector."""
+    """``−½ s'Hs + b's`` in the sites, with ``H = F F'``; a diagonal ``F`` is a vector."""
 
     factor: Float[Array, " S"] | Float[Array, "S r"]  # F
     slope: Float[Array, " S"]  # b
@@ -84,8 +84,7 @@ def tilt(place: Place, root: Root, quadratic: Quadratic) -> Tilted:
 
 def retilt(chart: Tilted, root: Root, quadratic: Quadratic) -> Tilted:
     """The chart where only the offset of its place, or the slope of the approximation, is new."""
-    present = quadratic.slope.shape[0]
-    excess = quadratic.slope - quadratic.curve(chart.place.offset[-present:])
+    excess = quadratic.slope - quadratic.curve(chart.place.offset)
     if quadratic.factor.ndim == 1:
         # With ``excess = F q``, ``m = B⁻¹ G q = G (I + G'G)⁻¹ q``. The difference below would be one of numbers as
         # large as the squared ratio of scale and noise: with noise of 1e-8 nothing is left of them.

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from seqgp.fields.operators import Events
-from seqgp.mcmc.target import Chart, Place, Target, place_at, shift_to
+from seqgp.mcmc.target import Place, Target, place_at
 
 
 class Whitened(NamedTuple):
@@ -41,8 +41,3 @@ class Whitened(NamedTuple):
 def whitened_at(target: Target, z: Float[Array, " d"]) -> Whitened:
     """The whitened coordinates at ``z``: factors a covariance matrix."""
     return Whitened(place_at(target, z))
-
-
-def whitened_shifted(target: Target, chart: Chart, z: Float[Array, " d"]) -> Whitened:
-    """The whitened coordinates at a ``z`` whose kernel parameters are the old ones."""
-    return Whitened(shift_to(target, chart.place, z))

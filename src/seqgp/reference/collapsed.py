@@ -148,7 +148,7 @@ class CollapsedSampler:
             z=jnp.asarray(z),
             fingerprint=self.fingerprint,
         )
-        settings = {"latent": "integrated out", "updates": "collapsed", "carry": "none"}
+        settings = {"latent": "integrated out", "updates": "collapsed"}
         return state, info_of(self.model, sampled, f, snapshots, len(snapshots), start, settings)
 
     def _chains(self, key: Key[Array, ""], data: Stack, progress: Progress | None) -> Sampled:

@@ -1,13 +1,12 @@
 """The algorithm's own target in closed form: known parameters, Gaussian noise.
 
 This says whether the algorithm is implemented as specified. How good its approximation is, the Kalman filter or the
-exact posterior says: the paper's carry never revisits ``f`` of the window, and no carry what lies before the window.
+exact posterior says: it never revisits ``f`` of the window.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,20 +19,14 @@ from seqgp.reference.kalman import known_parameters, mean_at, noise_at
 from seqgp.reference.marginal import Moments
 
 
-def sequential_target(
-    model: Model, snapshots: Sequence[Snapshot], tau: int = 1, carry: Literal["paper", "joint"] = "paper"
-) -> list[Moments]:
-    """The distribution of ``f`` at each time that a sequential sampler samples from.
+def sequential_target(model: Model, snapshots: Sequence[Snapshot], tau: int = 1) -> list[Moments]:
+    """The distribution of ``f`` at each time that the sequential sampler samples from.
 
     Args:
         model: all parameters known, and a Gaussian likelihood; any kernel.
         snapshots: the data in the order of time; inputs may change, NaN where missing.
         tau: how many past times the latent of the present is conditioned on.
-        carry: ``"paper"``, whose window stays as it was (with known parameters, ``"level"`` is the same), or
-            ``"joint"``, whose window is revised by each snapshot.
     """
-    if carry not in ("paper", "joint"):
-        raise SamplerError(f"carry = {carry!r} is not known to sequential_target; use 'paper' or 'joint'")
     if tau < 1:
         raise SamplerError(f"tau = {tau} is not a whole number >= 1")
     if not snapshots:
@@ -45,9 +38,8 @@ def sequential_target(
     for t, snapshot in enumerate(snapshots):
         first = max(0, t - tau)
         prior = _prior(model, snapshots[first : t + 1], parameters)
-        step = _revising if carry == "joint" else _freezing
         mu, noise = mean_at(model, snapshot, parameters), noise_at(model, snapshot, parameters)
-        mean, cov = step(mean, cov, prior, snapshot.y - mu, noise)
+        mean, cov = _freezing(mean, cov, prior, snapshot.y - mu, noise)
         n = sizes[t]
         found.append(Moments(jnp.asarray(mean[-n:] + mu), jnp.asarray(cov[-n:, -n:])))
         drop = 0 if t + 1 <= tau else sizes[t - tau]
@@ -77,30 +69,17 @@ def _freezing(mean: np.ndarray, cov: np.ndarray, prior: np.ndarray, y: np.ndarra
     return np.concatenate([mean, present]), joint
 
 
-def _revising(mean: np.ndarray, cov: np.ndarray, prior: np.ndarray, y: np.ndarray, noise: np.ndarray):
-    """Window and present after a step, both given the data."""
-    w = len(mean)
-    forward, q = _forward(prior, w)
-    ahead = forward @ cov
-    mean = np.concatenate([mean, forward @ mean])
-    joint = np.block([[cov, ahead.T], [ahead, q + ahead @ forward.T]])
-    seen, gain, residual = _updated(joint, y, noise, first=w)
-    joint = joint - gain @ joint[w + seen]
-    return mean + gain @ (residual - mean[w + seen]), 0.5 * (joint + joint.T)
-
-
 def _forward(prior: np.ndarray, w: int) -> tuple[np.ndarray, np.ndarray]:
     """The present given a window of ``w`` sites: ``f_t = forward f_w + N(0, q)``."""
     forward = np.linalg.solve(prior[:w, :w], prior[:w, w:]).T
     return forward, prior[w:, w:] - forward @ prior[:w, w:]
 
 
-def _updated(cov: np.ndarray, y: np.ndarray, noise: np.ndarray, first: int = 0):
-    """Which sites of the present have data, how they move all sites, and the data ``y`` (without the mean) there."""
+def _updated(cov: np.ndarray, y: np.ndarray, noise: np.ndarray):
+    """Which sites of the present have data, how they move all of them, and the data ``y`` (without the mean) there."""
     seen = np.flatnonzero(~np.isnan(y))
     residual = y[seen]
     if not len(seen):
         return seen, np.zeros((len(cov), 0)), residual
-    at = first + seen
-    factor = cho_factor(cov[np.ix_(at, at)] + np.diag(noise[seen] ** 2))
-    return seen, cho_solve(factor, cov[at]).T, residual
+    factor = cho_factor(cov[np.ix_(seen, seen)] + np.diag(noise[seen] ** 2))
+    return seen, cho_solve(factor, cov[seen]).T, residual

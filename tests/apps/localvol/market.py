@@ -19,7 +19,7 @@ def small_model(**options):
 @functools.cache
 def fitted():
     """Both days, 80 draws each."""
-    fit = LocalVolFit(small_model(), draws=80, chains=2, warmup=60)
+    fit = LocalVolFit(small_model(), draws=80, particles=32)
     for date in quotes().dates:
         fit.update(quotes().day(date))
     return fit

@@ -54,19 +54,11 @@ def test_a_slice_that_does_not_fit_is_flagged():
     assert found.loc[middle, "rms_z"] > 2 * found.drop(index=[middle, "all"])["rms_z"].max()
 
 
-def test_the_online_sampler_fits_the_same_quotes():
-    model = small_model()
-    fit = LocalVolFit(model, sampler=seqgp.OnlineSampler(model.model, particles=32, draws=80))
-    day = fit.update(quotes().day(quotes().dates[0]))
-    assert day.info.log_evidence is not None
-    assert fit.table().loc["all", "rmse_bp"] < 12  # as with the default
-
-
 def test_a_sampler_of_ones_own_is_of_the_same_model_and_has_its_own_settings():
     model = small_model()
     online = seqgp.OnlineSampler(model.model, particles=32, draws=80)
-    with pytest.raises(ValueError, match="chains, warmup: settings of the sampler that is given"):
-        LocalVolFit(model, sampler=online, chains=2, warmup=10)
+    with pytest.raises(ValueError, match="particles: settings of the sampler that is given"):
+        LocalVolFit(model, sampler=online, particles=64)
     with pytest.raises(ValueError, match="the sampler is of another model"):
         LocalVolFit(small_model(), sampler=online)
 
@@ -151,7 +143,6 @@ def test_figures_have_a_panel_for_each_slice_and_parameter():
 def test_the_tree_for_arviz_holds_draws_and_replicated_quotes():
     fit = fitted()
     tree = fit.to_datatree()
-    assert dict(tree["posterior"].sizes)["chain"] == 2
     latent = tree["posterior"]["latent"].to_numpy().reshape(80, -1)
     np.testing.assert_array_equal(latent, fit.state.latent)
     assert tree["posterior_predictive"]["y"].shape[-1] == fit.last.snapshot.y.size
@@ -163,7 +154,7 @@ def same(one, other):
 
 
 def small_fit(store=None, **settings):
-    return LocalVolFit(small_model(), **({"draws": 80, "chains": 2, "warmup": 60, "store": store} | settings))
+    return LocalVolFit(small_model(), **({"draws": 80, "particles": 32, "store": store} | settings))
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +192,6 @@ def test_a_later_day_alone_goes_on_from_the_store(folder):
 
 
 def test_the_loop_with_the_fits_sampler_is_the_same_algorithm(folder):
-    """The noise is forgotten between days by the sampler itself, not by who calls it."""
     fit = small_fit()
     snapshots = [fit.model.snapshot(quotes().day(date)) for date in quotes().dates]
     run = seqgp.run(fit.sampler, snapshots, store=folder, forecast=False)
@@ -211,10 +201,9 @@ def test_the_loop_with_the_fits_sampler_is_the_same_algorithm(folder):
 def test_another_sampler_seed_or_market_is_refused(folder):
     fit = small_fit()
     snapshot = fit.model.snapshot(quotes().day(quotes().dates[1]))
-    names = ("draws", "chains", "warmup", "updates", "carry")
-    plain = seqgp.SequentialSampler(fit.model.model, **{name: getattr(fit.sampler, name) for name in names})
-    with pytest.raises(seqgp.StoreError, match='another sampler: noise was "each day\'s own", now None'):
-        seqgp.run(plain, [snapshot], store=folder)
+    larger = seqgp.OnlineSampler(fit.model.model, particles=64, draws=80)
+    with pytest.raises(seqgp.StoreError, match="another sampler: particles was 32, now 64"):
+        seqgp.run(larger, [snapshot], store=folder)
     with pytest.raises(seqgp.StoreError, match="another key"):
         small_fit(folder, seed=1).update(quotes().day(quotes().dates[1]))
     first = quotes().day(quotes().dates[0])

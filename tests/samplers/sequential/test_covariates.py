@@ -85,14 +85,11 @@ def test_knots_say_that_they_do_not_know_the_covariates():
         sampler.init(jax.random.key(0), SNAPSHOT)
 
 
-@pytest.mark.parametrize("carry", ["joint", "level", "paper"])
-def test_an_intercept_that_is_known_is_carried(carry):
+def test_an_intercept_that_is_known_is_carried():
     """Data of a steady weight around a level of 2: the weight is found again, and the level is no part of it."""
     mean = seqgp.means.Linear(["height"], weights=dist.Normal(0.0, 3.0), intercept=2.0)
     kernel = seqgp.Separable(seqgp.kernels.Matern32(1.0), seqgp.kernels.Matern32(1.0), 0.3)
-    sampler = seqgp.SequentialSampler(
-        seqgp.Model(kernel, seqgp.likelihoods.Gaussian(0.1), mean), draws=100, carry=carry
-    )
+    sampler = seqgp.SequentialSampler(seqgp.Model(kernel, seqgp.likelihoods.Gaussian(0.1), mean), draws=100)
     x, height = np.linspace(0, 1, 6)[:, None], np.array([-1.0, 1.0, -0.5, 0.5, 0.0, 2.0])
     data = [seqgp.Snapshot(t, x, 2.0 + 1.5 * height, {"height": height}) for t in (0.0, 0.5, 1.0)]
     run = seqgp.run(sampler, data, key=jax.random.key(0), forecast=False)

@@ -9,7 +9,7 @@ import tinygp
 
 import seqgp
 import small
-from seqgp.samplers.sequential.carry import moments_of_z
+from seqgp.samplers.sequential.state import moments_of_z
 from sequences import KNOWN, compilations, sampler, snapshots
 
 DATA = snapshots([4, 4, 3, 4])
@@ -179,14 +179,6 @@ def test_progress_is_reported():
     sampler(KNOWN).init(jax.random.key(0), DATA[0], progress=heard.append)
     assert heard == sorted(heard)
     assert heard[-1] == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("carry", ["level"])
-def test_other_carries_run(carry, run):
-    found = sequence(sampler(carry=carry), DATA[:3])
-    assert np.isfinite(found[-1][0].latent).all()
-    # Both carry the same draws of the first time.
-    np.testing.assert_array_equal(found[0][0].z, run[0][0].z)
 
 
 def test_compiled_code_is_shared_between_equal_samplers(run):

@@ -25,7 +25,7 @@ def test_a_step_is_the_recursion_of_the_whole_kernel():
     state, info = sampler.init(jax.random.key(0), DATA[0])
     assert info.settings["latent"] == "dense"
     following, _ = sampler.step(jax.random.key(1), state, DATA[1])
-    for found, exact in zip((state, following), sequential_target(MODEL, DATA, carry="joint")):
+    for found, exact in zip((state, following), sequential_target(MODEL, DATA)):
         spread = np.diag(exact.covariance)
         score = (np.asarray(found.latent).mean(0) - exact.mean) / np.sqrt(spread / 1000)
         ratio = (np.asarray(found.latent).var(0) / spread - 1) / np.sqrt(2 / 1000)

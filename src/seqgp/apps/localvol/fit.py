@@ -20,7 +20,6 @@ from seqgp.apps.localvol.likelihood import DEGREES
 from seqgp.apps.localvol.model import LocalVolatility
 from seqgp.apps.localvol.posterior import QuotedRegion, SurfaceDraws, central, price_draws, volatility_draws
 from seqgp.apps.localvol.quotes import Quotes
-from seqgp.apps.localvol.sampler import DailySampler
 from seqgp.apps.localvol.scores import QuoteDraws
 from seqgp.apps.localvol.solver import plan_quotes
 from seqgp.apps.localvol.surface import Surface
@@ -60,7 +59,7 @@ class DayFit(NamedTuple):
 class LocalVolFit:
     """Local volatility, day after day.
 
-    Surface and kernel are carried from day to day; the noise is each day's own.
+    Each day is predicted, then learnt from: surface, kernel and noise follow from all days so far.
 
     Args:
         model: knots, priors and noise.
@@ -68,9 +67,9 @@ class LocalVolFit:
         seed: of the random numbers.
         store: the folder of a run on disk. Every day is there before the next one begins; a fit with the same store
             goes on where another was interrupted, with the same draws, bit for bit.
-        sampler: another sampler of `model.model`, with its own settings: `seqgp.OnlineSampler(model.model)`, for which
-            the noise is the same on all days; or `Laplace(model.model)`: the most probable surface, with bands.
-        **settings: of `seqgp.SequentialSampler`, such as `chains`, `warmup`, `updates`.
+        sampler: another sampler of `model.model`, with its own settings, such as `Laplace(model.model)`: the most
+            probable surface, with bands.
+        **settings: of `seqgp.OnlineSampler`, such as `particles`.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class LocalVolFit:
             raise ValueError("LocalVolFit: the sampler is of another model: make it with that of this fit, model.model")
         if store is not None and isinstance(sampler, Laplace):
             raise ValueError("LocalVolFit: a Laplace fit is quick and is not stored: leave out store=")
-        self.sampler = DailySampler(model.model, draws, **settings) if sampler is None else sampler
+        self.sampler = seqgp.OnlineSampler(model.model, draws=draws, **settings) if sampler is None else sampler
         self.days: list[DayFit] = []
         self.store = None if store is None else seqgp.Store(store)
         self._key = jax.random.key(seed)
@@ -232,6 +231,7 @@ class LocalVolFit:
             forecast=False,
             store=self.store,
             configuration=configuration,
+            late="refuse",
         )
         step = self.store[snapshot.t]
         return step.state, step.info

@@ -15,7 +15,6 @@ from seqgp.base.errors import DataError
 from seqgp.base.snapshot import Snapshot
 from seqgp.fields.dense import Dense
 from seqgp.fields.sites import Sites, widen_sites
-from seqgp.mcmc.carried import Carried
 from seqgp.mcmc.observed import observed_from
 from seqgp.mcmc.problem import Problem
 from seqgp.model import Model
@@ -74,7 +73,8 @@ def stacked_problem(model: Model, snapshots: Sequence[Snapshot]) -> tuple[Proble
     )
     mean, covariance = model.prior_of_z()
     problem = Problem(
-        carried=Carried(jnp.asarray(mean), jnp.asarray(covariance), window_moments=None),
+        mean=jnp.asarray(mean),
+        covariance=jnp.asarray(covariance),
         times=jnp.array([s.t for s in snapshots]),
         x=jnp.stack([places.x for places in sites]),
         mask=jnp.stack([places.mask for places in sites]),

@@ -1,1 +1,1 @@
-"""What is particular to sequences: state, carry, initial sample, step, and the loop over snapshots."""
+"""The paper's algorithm: state, initial sample, step."""

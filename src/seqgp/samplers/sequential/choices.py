@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from seqgp.base.errors import SamplerError
 from seqgp.base.validation import lacking
-from seqgp.mcmc.carried import WindowPrior
 from seqgp.mcmc.chains import Recipe
 from seqgp.mcmc.exploration import is_differentiable
 from seqgp.mcmc.informed import Informed
@@ -12,11 +11,8 @@ from seqgp.mcmc.plain import Plain
 from seqgp.mcmc.problem import Problem
 from seqgp.mcmc.updates import Updates
 from seqgp.model import Model
-from seqgp.samplers.sequential.carry import Carry, LevelCarry, PaperCarry
-from seqgp.samplers.sequential.joint import JointCarry
 
 UPDATES = {"plain": Plain, "informed": Informed}
-CARRIES = {"joint": JointCarry, "level": LevelCarry, "paper": PaperCarry}
 
 
 def choose_updates(updates: str | Updates) -> Updates | None:
@@ -33,24 +29,15 @@ def choose_updates(updates: str | Updates) -> Updates | None:
     )
 
 
-def recipe_of(model: Model, carry: WindowPrior, updates: Updates | None, problem: Problem) -> Recipe:
+def recipe_of(model: Model, updates: Updates | None, problem: Problem) -> Recipe:
     """What is compiled in; by default, informed updates where the likelihood can be differentiated, else plain ones."""
     if updates is not None and not updates.needs_gradient:
-        return Recipe(model, carry, updates)
-    if is_differentiable(model, carry, problem):
-        return Recipe(model, carry, Informed() if updates is None else updates)
+        return Recipe(model, updates)
+    if is_differentiable(model, problem):
+        return Recipe(model, Informed() if updates is None else updates)
     if updates is None:
-        return Recipe(model, carry, Plain())
+        return Recipe(model, Plain())
     raise SamplerError(
         f"updates = {updates.name!r} needs a likelihood that JAX can differentiate, and this one cannot be (a callback "
         "to NumPy, or a loop that reverse mode does not know?): use updates='plain' or 'auto'"
     )
-
-
-def choose_carry(carry: str | Carry) -> Carry:
-    """The carry that a user's ``carry=`` stands for."""
-    if isinstance(carry, str) and carry in CARRIES:
-        return CARRIES[carry]()
-    if isinstance(carry, Carry) and not isinstance(carry, type):
-        return carry
-    raise SamplerError(f"carry = {carry!r}: expected one of {', '.join(map(repr, CARRIES))}" + lacking(Carry, carry))

@@ -21,7 +21,6 @@ from seqgp.fields.sites import Observe, Window
 from seqgp.kernels.delayed import refuse_moving
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.mcmc import prepare
-from seqgp.mcmc.carried import WindowPrior
 from seqgp.mcmc.chains import Recipe
 from seqgp.mcmc.plan import Plan, budget_of, plan_of
 from seqgp.mcmc.problem import Problem
@@ -31,30 +30,29 @@ from seqgp.means.base import covariate_effect
 from seqgp.model import Model
 from seqgp.runtime.engine import compiled
 from seqgp.runtime.progress import Progress
-from seqgp.samplers.sequential.carry import Carry, PaperCarry
-from seqgp.samplers.sequential.choices import choose_carry, choose_updates, recipe_of
-from seqgp.samplers.sequential.state import SequentialState
+from seqgp.samplers.sequential.choices import choose_updates, recipe_of
+from seqgp.samplers.sequential.state import SequentialState, moments_of_z
 from seqgp.samplers.validation import check_snapshot, check_state, check_together, model_digest
 
 
 class SequentialSampler:
     """Posterior draws of the latent function and the parameters after each snapshot, by MCMC: the paper's algorithm.
 
-    A step passes moments of its draws to the next step, and this approximation adds up: over long runs the parameters
-    drift away from the exact posterior, and no diagnostic of a single run shows it. See :func:`seqgp.replicate`.
+    A step keeps the draws of the last ``tau`` times as they are, and takes the parameters for independent of them, with
+    a Gaussian prior of their moments. So it never revisits the past and counts what it says about the parameters anew:
+    over long runs they drift away from the exact posterior, by standard deviations, and no diagnostic of a single run
+    shows it (:func:`seqgp.replicate` does). :class:`OnlineSampler` loses nothing.
 
     Args:
         model: the model.
         draws: how many draws to keep at each time.
-        tau: the number of past times that the latent function of the present conditions on. One is enough for
-            ``Matern12`` in time; with a kernel that is smooth in time and Gaussian noise, two lose less of the past.
+        tau: the number of past times that the latent function of the present conditions on.
         chains: the number of chains; it must divide ``draws``.
         warmup: sweeps per chain to discard before the initial sample; a tenth of it (at most 10) before later steps.
         thin: sweeps per draw of the initial sample.
         latent: the representation of the latent function: ``"auto"``, ``Dense()``, ``Grid()`` or ``Knots(…)``.
         updates: the MCMC updates of a sweep: ``"auto"`` (informed where the likelihood can be differentiated),
             ``"informed"``, ``"plain"`` (the paper's), or an object with settings, ``Informed(…)``, ``Plain(…)``.
-        carry: what passes from step to step: ``"joint"``, ``"level"`` or ``"paper"``.
     """
 
     def __init__(
@@ -67,7 +65,6 @@ class SequentialSampler:
         thin: int | None = None,
         latent: str | Latent | LatentChoice = "auto",
         updates: str | Updates = "auto",
-        carry: str | Carry = "joint",
     ):
         self._budget = budget_of("SequentialSampler", model, draws, chains, warmup, thin)
         refuse_moving(model.kernel, "SequentialSampler")
@@ -80,7 +77,6 @@ class SequentialSampler:
         self.tau = positive("tau", tau)
         self.latent = latent
         self.updates = self._updates or "auto"
-        self.carry = choose_carry(carry)
         self.fingerprint = model_digest(model)
 
     def init(
@@ -92,10 +88,10 @@ class SequentialSampler:
         check_together(key, snapshot)
         representation, why = self._latent.begin(self.model, snapshot.x)
         problem, sites = prepare.initial_problem(self.model, representation, snapshot)
-        recipe = self._recipe(PaperCarry(), problem)
+        recipe = self._recipe(problem)
         sampled = sample_first(key, recipe, problem, self._budget, snapshot.t, progress)
         windows = np.zeros((sampled.plan.chains * sampled.plan.draws, 0, len(sites.mask)))
-        sampled, draws = _step_draws(self.model, PaperCarry(), sampled, sites.observe, problem, windows)
+        sampled, draws = _step_draws(self.model, sampled, sites.observe, problem, windows)
         window = prepare.first_window(self.tau, snapshot.t, sites, draws.f0[:, -1])
         state = self._state(snapshot, 1, draws, window, representation)
         return state, self._info(state, sampled, snapshot, start, why)
@@ -112,10 +108,10 @@ class SequentialSampler:
         representation, window, why = self._latent.follow(self.model, state.representation, state.window, snapshot.x)
         stepped = representation.step_sites(snapshot.x, window, state.latent.shape[1], self.model.likelihood.pointwise)
         previous = _shuffled(key_shuffle, state._replace(window=stepped.window))
-        carried = self.carry.summarise(self.model, previous)
-        problem = prepare.step_problem(self.model, representation, carried, stepped, snapshot)
-        recipe = self._recipe(self.carry, problem)
-        per_draw = np.asarray(self.carry.window_draws(self.model, previous))
+        moments = moments_of_z(self.model, previous)
+        problem = prepare.step_problem(self.model, representation, moments, stepped, snapshot)
+        recipe = self._recipe(problem)
+        per_draw = np.asarray(previous.window.f)
         if len(per_draw) != self.draws:
             raise SamplerError(f"step: the state has {len(per_draw)} draws, but the sampler draws = {self.draws}")
         tuning = tune(recipe, problem, per_draw.mean(axis=0))
@@ -123,32 +119,24 @@ class SequentialSampler:
         windows, z = self._conditioning(previous, per_draw, plan)
         sampled = sample(key_sample, tuning, problem, plan, z, windows, snapshot.t, progress)
         kept = merge(np.asarray(windows)[:, plan.warmup :])
-        sampled, draws = _step_draws(self.model, self.carry, sampled, stepped.sites.observe, problem, kept)
+        sampled, draws = _step_draws(self.model, sampled, stepped.sites.observe, problem, kept)
         times, x, mask = (np.asarray(part)[1:] for part in (problem.times, problem.x, problem.mask))
         moved = Window(times, x, mask, draws.f0[:, 1:])
         after = self._state(snapshot, state.step + 1, draws, moved, representation)
         return after, self._info(after, sampled, snapshot, start, why)
 
-    def _recipe(self, carry: WindowPrior, problem: Problem) -> Recipe:
+    def _recipe(self, problem: Problem) -> Recipe:
         """What is compiled in; which updates ``"auto"`` means is found once."""
         if self._used is None:
-            self._used = recipe_of(self.model, carry, self._updates, problem).updates
-        return Recipe(self.model, carry, self._used)
+            self._used = recipe_of(self.model, self._updates, problem).updates
+        return Recipe(self.model, self._used)
 
     def _info(self, state: SequentialState, sampled: Sampled, snapshot: Snapshot, start: float, why: str) -> ChainInfo:
-        settings = {
-            "latent": state.representation.name,
-            "why": why,
-            "updates": sampled.updates,
-            "carry": self.carry.name,
-        }
+        settings = {"latent": state.representation.name, "why": why, "updates": sampled.updates}
         info = info_of(self.model, sampled, np.asarray(state.latent), [snapshot], state.step, start, settings)
         centre = jnp.asarray(sampled.draws.z.mean(axis=(0, 1)))
-        carried, about_carry = self.carry.report(self.model, state)
         accuracy, about_latent = state.representation.report(self.model, centre, snapshot.x)
-        return info._replace(
-            extras=info.extras | carried | accuracy, warnings=(*info.warnings, *about_carry, *about_latent)
-        )
+        return info._replace(extras=info.extras | accuracy, warnings=(*info.warnings, *about_latent))
 
     def _conditioning(
         self, previous: SequentialState, per_draw: np.ndarray, plan: Plan
@@ -177,22 +165,20 @@ class StepDraws(NamedTuple):
 
 
 def _step_draws(
-    model: Model, carry: Carry, sampled: Sampled, observe: Observe, problem: Problem, windows: np.ndarray
+    model: Model, sampled: Sampled, observe: Observe, problem: Problem, windows: np.ndarray
 ) -> tuple[Sampled, StepDraws]:
     """From the chains' draws, in one compiled call, whose seconds of compilation are added to those of ``sampled``.
 
     As arrays of NumPy: JAX would compile every slice of them, for each number of data of its own.
     """
     sites, z = merge(sampled.draws.sites), merge(sampled.draws.z)
-    run, seconds = compiled(_natural, model, carry, observe, problem.observed[-1].columns, windows, sites, z)
+    run, seconds = compiled(_natural, model, observe, problem.observed[-1].columns, windows, sites, z)
     return sampled._replace(compile_seconds=sampled.compile_seconds + seconds), jax.tree.map(np.asarray, run())
 
 
-def _natural(
-    model: Model, carry: Carry, observe: Observe, columns: dict, windows: Array, sites: Array, z: Array
-) -> StepDraws:
+def _natural(model: Model, observe: Observe, columns: dict, windows: Array, sites: Array, z: Array) -> StepDraws:
     mean = model.means(z)
-    f0 = carry.slide(windows, sites, mean)
+    f0 = jnp.concatenate([windows, sites[:, None, :]], axis=1)
     f = jax.vmap(observe)(f0[:, -1]) + mean[:, None]
     if columns:
         f = f + jax.vmap(lambda one: covariate_effect(columns, model.parameters(one)))(z)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, PyTree
 
+from seqgp.base.errors import SamplerError
 from seqgp.base.snapshot import Snapshot
 from seqgp.fields.protocol import Latent
 from seqgp.fields.sites import Window
@@ -68,3 +69,25 @@ class SequentialState(NamedTuple):
     def unpacked(self, kept: Callable[[int], Sequence[tuple[Snapshot, PyTree]]]) -> SequentialState:
         """The state as it was kept."""
         return self
+
+
+def moments_of_z(model: Model, state: SequentialState) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and centred covariance of ``z`` over the draws (eq. 8): what passes to the next step beside the window.
+
+    After the first snapshot, which says nothing about the time kernel, its parameters keep their prior.
+    """
+    prior_mean, prior_covariance = model.prior_of_z()
+    z = np.asarray(state.z)
+    if z.shape[1] == 0:
+        return prior_mean, prior_covariance
+    if len(z) < 2:
+        raise SamplerError("step: a state of 1 draw has no covariance of the parameters to carry; use draws >= 2")
+    mean = z.mean(axis=0)
+    # A trace of the prior keeps the covariance regular with fewer draws than parameters.
+    covariance = np.atleast_2d(np.cov(z, rowvar=False)) + 1e-9 * prior_covariance
+    if state.step == 1:
+        time = model.layout().time
+        mean[time] = prior_mean[time]
+        covariance[time, :] = covariance[:, time] = 0.0
+        covariance[np.ix_(time, time)] = prior_covariance[np.ix_(time, time)]
+    return mean, covariance
