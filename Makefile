@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: walk fuzz torture help env demo paper paper-quick test check lint unit browser kill calibrate models accuracy bench peers wheel adapters release-check docs clean
+.PHONY: walk fuzz torture help env demo paper paper-quick test check lint unit browser kill calibrate models accuracy bench peers wheel adapters lowest release-check docs clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,6 +38,10 @@ lint: $(VENV)/ready
 QUICK := tests/base tests/linalg tests/means tests/contract/test_names.py tests/contract/test_imports.py \
   tests/io/test_configuration.py tests/io/test_specification.py tests/io/test_timestamps.py tests/samplers/test_validation.py \
   tests/samplers/test_keys.py tests/report/test_sentences.py tests/docs/test_site.py
+
+# What the quick tests need beside seqgp[all], no older than in pyproject.toml.
+TOOLS := "pytest>=8" "pytest-xdist>=3.6" "hypothesis>=6.100" "blackjax>=1.2" "tinygp>=0.3"
+PYTHONS ?=
 
 check: lint  ## ruff, pyright and the quick tests
 	MALLOC_ARENA_MAX=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(QUICK)
@@ -107,6 +111,20 @@ release-check: $(VENV)/ready  ## build sdist and wheel, check both, the automati
 	$(PYTHON) -m venv build/release/empty
 	build/release/empty/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
 	cd build/release && empty/bin/python ../../.github/minimal.py
+
+lowest:  ## the quick tests with the lowest dependencies that pyproject.toml allows, and with each Python of PYTHONS="3.12 3.13"
+	$(PYTHON) -m venv build/uv
+	build/uv/bin/python -m pip install --quiet --disable-pip-version-check uv
+	build/uv/bin/uv venv --quiet --clear --python $(PYTHON) build/lowest
+	build/uv/bin/uv pip install --quiet --python build/lowest/bin/python --resolution lowest-direct -e ".[all]" $(TOOLS)
+	build/lowest/bin/python .github/minimal.py
+	build/lowest/bin/python -m pytest -q $(filter-out tests/docs/%,$(QUICK))
+	set -e; for version in $(PYTHONS); do \
+	  build/uv/bin/uv venv --quiet --clear --python $$version build/python$$version; \
+	  build/uv/bin/uv pip install --quiet --python build/python$$version/bin/python -c constraints.txt -e ".[all]" $(TOOLS); \
+	  build/python$$version/bin/python .github/minimal.py; \
+	  build/python$$version/bin/python -m pytest -q $(filter-out tests/docs/%,$(QUICK)); \
+	done
 
 adapters:  ## the adapters in an environment of their own, with the newest sktime and its own checks, about five minutes
 	$(PYTHON) -m venv build/adapters
