@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 from experiments import networks
 
-from seqgp.base.errors import SamplerError
 from seqgp.statespace.low_rank import SiteData, compress, compression_metric, low_rank_start
-from seqgp.statespace.memory_plan import FilterSize, filter_bytes, plan_memory
+from seqgp.statespace.memory_plan import FilterSize, filter_bytes
 from seqgp.statespace.modes import space_modes
 from seqgp.statespace.two_level import two_level_update
 
@@ -56,32 +55,3 @@ def test_an_update_works_within_the_plan(problem, kind, leading):
     allocated = jax.jit(update).lower(state, modes, *shapes).compile().memory_analysis().temp_size_in_bytes
     planned = filter_bytes(kind, SIZE._replace(leading=leading)).work
     assert 0.2 * planned < allocated <= planned
-
-
-def test_chunks_fill_the_budget():
-    each = filter_bytes("low_rank", SIZE)
-    kept = 2 * 32 * (each.state + each.parameters) + 5 * each.basis
-    plan = plan_memory("low_rank", SIZE, 32, kept + 7 * each.work + 1, num_bases=5)
-    assert plan.chunk == 7
-    assert plan.total == kept + 7 * each.work
-    assert plan_memory("low_rank", SIZE, 32, 10**12).chunk == 32
-
-
-def test_where_nothing_fits_sizes_and_remedy_are_named():
-    thousand = FilterSize(num_sites=1000, order=2)
-    with pytest.raises(
-        SamplerError, match=r"256 particles of the dense filter on 1000 sites .*particles=\d+ would fit"
-    ):
-        plan_memory("dense", thousand, 256, 8 * 10**9)
-    gaps = thousand._replace(rank=96, gaps=128, leading=256)
-    assert plan_memory("two_level", gaps, 128, 8 * 10**9, num_bases=16).chunk == 128
-
-
-def test_the_number_of_particles_that_is_offered_fits():
-    with pytest.raises(SamplerError) as raised:
-        plan_memory("dense", SIZE, 256, 20_000_000)
-    offered = int(str(raised.value).split("particles=")[1].split()[0])
-    assert offered > 0
-    plan_memory("dense", SIZE, offered, 20_000_000)
-    with pytest.raises(SamplerError):
-        plan_memory("dense", SIZE, offered + 1, 20_000_000)

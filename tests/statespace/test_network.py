@@ -209,12 +209,14 @@ def test_complete_data_then_gaps_take_over_exactly():
 
 def test_room_for_gaps_has_few_sizes_and_is_never_too_small():
     rooms = [gap_room(missing, 100) for missing in range(101)]
-    assert sorted(set(rooms)) == [0, 4, 7, 13, 25, 50, 100]
-    assert all(room >= missing for missing, room in enumerate(rooms))
+    assert len(set(rooms)) < 14
+    assert all(room >= missing + (missing > 0) for missing, room in enumerate(rooms[:90]))
+    assert rooms[-1] == 100
+    assert gap_room(100, 1000) < 150  # a day with 100 gaps in the mean has more than 125 once in 160
     with pytest.raises(DataError, match="compiled for 2 at most"):
         check_gaps(np.arange(10) > 4, 2)
     ssm = StateSpaceModel(model(mean=0.0))
     sites = np.random.default_rng(0).random((40, 2))
     network = network_filter(ssm, sites, 4)
     few = observation(ssm, sites, sites, np.where(np.arange(40) < 2, np.nan, 1.0), 0.0, 0.0)
-    assert [np.size(np.asarray(network.sized(few, before).gaps)) for before in (0, 10, 40)] == [5, 10, 10]
+    assert [np.size(np.asarray(network.sized(few, before).gaps)) for before in (0, 10, 40)] == [6, 10, 10]

@@ -11,9 +11,11 @@ from jaxtyping import Float, Key
 from seqgp.base.errors import DataError, SamplerError
 from seqgp.linalg.types import Array
 from seqgp.model import Model
+from seqgp.runtime.memory import BYTES_PER_FLOAT, check_fits
 from seqgp.samplers.base import State
 
 BATCH = 1024  # points at once
+COPIES = 6  # arrays of draws and inputs: moments, normal numbers, draws of both
 
 
 class Marginals(NamedTuple):
@@ -49,6 +51,10 @@ def marginal_moments(
         batch: inputs at once; the last batch is padded.
     """
     state, n, batch = state.ready(model), len(x), min(batch, len(x))
+    needed = COPIES * BYTES_PER_FLOAT * len(state.z) * n
+    check_fits(
+        needed, f"predict: {len(state.z)} draws of f and y at {n} inputs", "take state.thinned(…), or fewer inputs"
+    )
     found = []
     for start in range(0, n, batch):
         index = np.minimum(np.arange(start, start + batch), n - 1)

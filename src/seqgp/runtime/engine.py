@@ -19,10 +19,12 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from seqgp.runtime import stopping
+from seqgp.runtime.memory import check_fits
 
 _CACHE: OrderedDict[Any, Any] = OrderedDict()  # compiled functions
 _SHAPES: OrderedDict[Any, Any] = OrderedDict()  # small things, of which there are many: they drive no compiled ones out
 _CACHE_SIZE = 64
+REMEDY = "take fewer points or draws at a time, fewer particles or chains, or latent=seqgp.Knots(…)"
 FUSION_EMITTERS = "xla_cpu_use_fusion_emitters"
 _LOCK = threading.Lock()
 _local = threading.local()
@@ -52,11 +54,22 @@ def compiled_function(function: Callable, fixed: tuple, varying: tuple) -> tuple
 
         return jax.jit(whole).lower(arrays, varying).compile(compiler_options=_compiler_options())
 
-    ready, seconds = _cached(_CACHE, _key(function, (arrays, varying), parts), build)
+    (ready, needed), seconds = _cached(_CACHE, _key(function, (arrays, varying), parts), lambda: _measured(build()))
     if len(jax.local_devices()) == 1:  # on several, each array goes where the program wants it
         fresh = iter(jax.device_put([part.arrays for part in parts if not part.placed]))
         arrays = tuple(part.arrays if part.placed else next(fresh) for part in parts)
-    return lambda *varying: jax.block_until_ready(ready(arrays, varying)), seconds
+
+    def run(*varying):
+        check_fits(needed, f"a computation ({getattr(function, '__name__', 'unnamed').strip('_')})", REMEDY)
+        return jax.block_until_ready(ready(arrays, varying))
+
+    return run, seconds
+
+
+def _measured(program: Any) -> tuple[Any, int]:
+    """A compiled program, and the bytes that it needs beside its arguments, as far as the compiler says."""
+    found = program.memory_analysis()
+    return program, 0 if found is None else found.temp_size_in_bytes + found.output_size_in_bytes
 
 
 @functools.cache

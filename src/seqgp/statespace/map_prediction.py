@@ -8,7 +8,6 @@ between them is formed. Particles that share space lengthscales share the produc
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -21,8 +20,6 @@ from seqgp.linalg.types import Array, ArrayLike
 from seqgp.statespace.low_rank import LowRankState, coefficient_posterior
 from seqgp.statespace.low_rank_points import mode_weights
 from seqgp.statespace.modes import Modes
-
-BATCH = 2048  # points at once
 
 
 class MapParticles(NamedTuple):
@@ -84,39 +81,3 @@ def map_batch(
         return MapMoments(mean + columns @ centre, variance + jnp.sum(solve_lower(chol, columns.T) ** 2, axis=0))
 
     return jax.lax.map(one, particles)
-
-
-def map_moments(
-    particles: MapParticles,
-    modes: Modes,
-    orders: tuple[int, ...],
-    space: Callable[[Float[Array, "n D"]], tuple[tuple[Array, ...], Array]],
-    x: Float[np.ndarray, "n D"],
-    design: Float[np.ndarray, "n q"],
-    scales: Float[ArrayLike, " q"],
-    batch: int = BATCH,
-) -> MapMoments:
-    """The moments at all points of a map, ``batch`` of them at a time and compiled once.
-
-    Args:
-        particles: that share ``modes``.
-        modes: of the space kernels with variance one.
-        orders: the order of each term's state.
-        space: from points to ``crosses`` and ``own`` of :func:`map_batch`.
-        x: the points.
-        design: columns of the mean there.
-        scales: the prior standard deviation of each coefficient.
-        batch: points at once.
-    """
-    n, batch = len(x), min(batch, len(x))
-
-    @jax.jit
-    def at(particles, modes, x, design):
-        return map_batch(particles, modes, orders, *space(x), design, scales)
-
-    found = []
-    for start in range(0, n, batch):
-        index = np.minimum(np.arange(start, start + batch), n - 1)  # the last batch is padded
-        moments = at(particles, modes, jnp.asarray(x[index]), jnp.asarray(design[index]))
-        found.append([np.asarray(each)[:, : n - start] for each in moments])
-    return MapMoments(*(np.concatenate(each, axis=1) for each in zip(*found)))  # type: ignore[arg-type]

@@ -46,6 +46,8 @@ from seqgp.statespace.two_level import two_level_update
 from seqgp.statespace.update import possible
 
 MIN_ROOM = 4  # the smallest room for values that are not seen
+ROOM_SDS = 2.5
+ROOM_STEP = 0.75  # from one size of the room to the next smaller one
 
 
 class Compression(NamedTuple):
@@ -293,8 +295,12 @@ def draw_network_path(
 
 
 def gap_room(missing: int, sites: int) -> int:
-    """Room for so many values that are not seen, and for half as many more: few sizes, so that few compile."""
-    room, wanted = sites, max(missing + missing // 2, MIN_ROOM)
-    while missing and room > 1 and -(-room // 2) >= wanted:
-        room = -(-room // 2)
+    """Room for so many values that are not seen, and for more by chance: one of few sizes, so that few compile.
+
+    If values are missing at random, their number stays within ``ROOM_SDS`` standard deviations of a usual one. Time and
+    memory grow with the square of the room.
+    """
+    room, wanted = sites, max(missing + ROOM_SDS * np.sqrt(missing), MIN_ROOM)
+    while missing and (smaller := int(np.ceil(ROOM_STEP * room))) >= wanted and smaller < room:
+        room = smaller
     return room if missing else 0

@@ -8,6 +8,7 @@ import pytest
 
 import seqgp
 from seqgp.samplers.online import budget
+from seqgp.samplers.online.history import begin
 from seqgp.statespace import snapshot_ep
 
 MODEL = seqgp.Model(
@@ -38,6 +39,71 @@ def test_filters_that_do_not_fit_are_refused_before_anything_is_compiled(sites, 
         seqgp.SamplerError, match=rf"{filter}\) of 256 particles on {sites} sites.* GB are available; .*Knots"
     ):
         seqgp.OnlineSampler(model).init(jax.random.key(0), seqgp.Snapshot(0.0, x, y))
+
+
+KERNEL = MODEL.kernel
+KINDS = {
+    "counts": seqgp.Model(KERNEL, seqgp.likelihoods.Poisson()),
+    "by station": seqgp.Model(KERNEL, seqgp.likelihoods.Gaussian(dist.LogNormal(-1.0, 0.5), by="station")),
+    "delays": seqgp.Model(
+        seqgp.Delayed(KERNEL, slowness=[dist.Normal(0.0, 0.01)] * 2), seqgp.likelihoods.Gaussian(0.1)
+    ),
+    "several terms": seqgp.Model(
+        KERNEL + seqgp.Separable(seqgp.kernels.Matern12(1.0), seqgp.kernels.Matern12(3.0), 1.0),
+        seqgp.likelihoods.Gaussian(0.1),
+    ),
+}
+
+
+@pytest.mark.parametrize("sites", [1000, 10_000])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_model_is_refused_by_name(kind, sites, monkeypatch):
+    """The remedy is one that the model takes."""
+    monkeypatch.setattr(budget, "available_bytes", lambda: 4 * 10**9)
+    monkeypatch.setattr("seqgp.samplers.online.filters.compiled", None)  # nothing is
+    x, y = np.random.default_rng(0).random((sites, 2)), np.ones(sites)
+    y[0] = np.nan
+    remedy = "fewer stations" if kind in ("by station", "delays") else "Knots"
+    with pytest.raises(seqgp.SamplerError, match=rf"of 256 particles on {sites} sites .* GB are available; .*{remedy}"):
+        seqgp.OnlineSampler(KINDS[kind], latent=seqgp.Dense()).init(jax.random.key(0), seqgp.Snapshot(0.0, x, y))
+
+
+def test_thousands_of_points_on_knots_fit(monkeypatch):
+    monkeypatch.setattr(budget, "available_bytes", lambda: 4 * 10**9)
+    x = np.random.default_rng(0).random((10_000, 2))
+    ssm = seqgp.OnlineSampler(KINDS["counts"]).ssm
+    budget.check_memory(begin(ssm, seqgp.Knots(10), seqgp.Snapshot(0.0, x, np.ones(len(x)))), 256)
+
+
+@pytest.fixture(scope="module")
+def reached():
+    """A state of a network with gaps, small."""
+    x, y = np.random.default_rng(0).random((20, 2)), np.zeros(20)
+    y[0] = np.nan
+    sampler = seqgp.OnlineSampler(MODEL, particles=16, draws=10)
+    return sampler, sampler.init(jax.random.key(0), seqgp.Snapshot(0.0, x, y))[0]
+
+
+MAP = np.random.default_rng(1).random((100_000, 2))
+
+
+@pytest.mark.parametrize(
+    ("ask", "match"),
+    [
+        (lambda s, state: seqgp.predict(jax.random.key(1), MODEL, state, MAP), "100000 inputs jointly.*joint=False"),
+        (lambda s, state: seqgp.predict(jax.random.key(1), MODEL, state, MAP, joint=False), "10 draws .*thinned"),
+        (
+            lambda s, state: seqgp.smooth(jax.random.key(1), s, state, [0.0], x=MAP),
+            "100000 other inputs .*fewer inputs",
+        ),
+    ],
+    ids=["predict", "map", "smooth"],
+)
+def test_predictions_that_do_not_fit_are_refused(ask, match, reached, monkeypatch):
+    monkeypatch.setattr("seqgp.runtime.memory.available_bytes", lambda: 2 * 10**7)
+    monkeypatch.setattr("seqgp.runtime.memory.WORTH_ASKING", 0)
+    with pytest.raises(seqgp.SamplerError, match=match):
+        ask(*reached)
 
 
 def test_inputs_that_never_come_again_are_refused_when_they_no_longer_fit(monkeypatch):

@@ -17,6 +17,7 @@ from seqgp.mcmc.updates import Updates
 from seqgp.model import Model
 from seqgp.runtime.progress import Progress
 from seqgp.samplers.full.stacked import FullState, check_snapshots, f_at_data, stacked_problem
+from seqgp.samplers.memory import check_chains
 from seqgp.samplers.sequential.choices import choose_updates, recipe_of
 from seqgp.samplers.validation import check_together, model_digest
 
@@ -60,6 +61,7 @@ class FullSampler:
         snapshots = check_snapshots(self.model, snapshots)
         check_together(key, snapshots)
         problem, sites = stacked_problem(self.model, snapshots)
+        check_chains("FullSampler", problem, self._budget)
         recipe = recipe_of(self.model, self._updates, problem)
         sampled = sample_first(key, recipe, problem, self._budget, snapshots[-1].t, progress)
         z = merge(np.asarray(sampled.draws.z))

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-import os
-
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from seqgp.base.errors import SamplerError
 from seqgp.runtime.engine import cores
+from seqgp.runtime.memory import BYTES_PER_FLOAT, available_bytes, check_fits
 from seqgp.samplers.online.filters import LANES, fault_of
 from seqgp.samplers.online.history import Timeline
 from seqgp.samplers.online.sharing import shares_space, space_entries
 from seqgp.samplers.particles import Particles
 from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.memory_plan import FilterKind, FilterSize, filter_bytes
+from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.network import NetworkFilter, gap_room
+from seqgp.statespace.observation import Query
 from seqgp.statespace.protocol import Filter
 from seqgp.statespace.rank import DENSE_GAPS
 from seqgp.statespace.snapshot_ep import FAULTS
 
-BYTES_PER_FLOAT = 8  # bytes
 COPIES_OF_MATRICES = 3  # of the particles, the best ones proposed and the last ones
 COPIES_OF_STATES = 5  # and of these before and after a step
 SHARED_BASES = 20  # values of a space lengthscale, half a standard deviation apart, that particles have
 EIGEN_MATRICES = 6  # matrices of the sites' number, that an eigendecomposition has in hand
 WORKING_MATRICES = 4  # matrices of the state's size, that an update of one filter has in hand at once
+LEAST_SLOTS = 16  # for the draws of a particle: a few more or less from step to step are then no new size
+EP_MATRICES = 6  # the same, of data that are not Gaussian
 NEGLIGIBLE_WEIGHT = 0.01  # of the weight before a snapshot, that particles without an answer may have
 
 
@@ -40,12 +43,55 @@ def check_memory(history: Timeline, particles: int) -> None:
         return
     fewer = int((available - working - bases) // each) // LANES * LANES
     remedy = f"particles={fewer} fit; or" if fewer >= LANES else "no number of particles fits:"
+    instead = "latent=seqgp.Knots(…)" if _takes_knots(history.ssm) else "fewer stations"
     eigenvectors = f", and the eigenvectors that particles share {bases / 1e9:.1f} GB of it" if bases else ""
     raise SamplerError(
         f"OnlineSampler: t = {history.snapshots[-1].t}: the filters ({filter.name}) of {particles} particles on "
         f"{filter.sites} sites (all different inputs so far), with states of order {history.ssm.order} and "
         f"{len(history.ssm.states)} terms, need {needed / 1e9:.1f} GB{eigenvectors}, and {available / 1e9:.1f} GB are "
-        f"available; {remedy} take latent=seqgp.Knots(…)"
+        f"available; {remedy} take {instead}"
+    )
+
+
+def _takes_knots(ssm: StateSpaceModel) -> bool:
+    return not (ssm.model.kernel.delayed or ssm.model.likelihood.by_station)
+
+
+def check_query(filter: Filter, query: Query, draws: int, particles: int) -> None:
+    """Raise, before anything is compiled, where ``f`` at so many inputs jointly does not fit into memory.
+
+    Args:
+        filter: that is asked.
+        query: the inputs.
+        draws: of ``f``.
+        particles: of the run.
+    """
+    n, sites, size = len(query.columns), filter.sites, filter.ssm.order * filter.sites
+    if isinstance(filter, NetworkFilter) or (query.at_sites and not isinstance(filter, DenseFilter)):
+        joint = 6 * n**2 + 3 * n * sites if query.at_sites else 8 * n**2 + 4 * n * sites
+    elif query.operator is not None:
+        joint = 2 * size**2 + n * size + 2 * n**2
+    else:  # the state at sites and inputs
+        joint = 5 * (size + filter.ssm.order * n) ** 2
+    slots = max(LEAST_SLOTS * particles, 4 * draws) * (filter.normals(query) + 2 * n)
+    check_fits(
+        BYTES_PER_FLOAT * (cores() * joint + slots),
+        f"predict: f at {n} inputs jointly, from filters ({filter.name}) on {sites} sites,",
+        "take joint=False, which predicts each input apart, or fewer inputs at a time",
+    )
+
+
+def check_paths(filter: Filter, times: int, inputs: int) -> None:
+    """Raise, before anything is compiled, where paths over all data do not fit into memory: a state for each time."""
+    size = filter.ssm.order * filter.sites + len(filter.ssm.in_state)
+    if isinstance(filter, NetworkFilter):
+        kept = filter_bytes(*_network_size(filter)).state // BYTES_PER_FLOAT * times + 8 * filter.sites**2
+    else:
+        kept = max(times + 12, 17) * size**2
+    check_fits(
+        BYTES_PER_FLOAT * cores() * (kept + 4 * inputs**2 + 4 * inputs * filter.sites),
+        f"smooth: f at {times} times on {filter.sites} sites ({filter.name}) and at {inputs} other inputs",
+        "take fewer inputs at a time, a sampler with history=…, or latent=seqgp.Knots(…)",
     )
 
 
@@ -58,8 +104,10 @@ def particle_bytes(filter: Filter) -> int:
     ssm, sites = filter.ssm, filter.sites
     order, coefficients = ssm.order, len(ssm.in_state)
     shared = shares_space(filter)
-    if isinstance(filter, DenseFilter):
+    if type(filter) is DenseFilter:
         matrices, state = len(ssm.states) * sites**2, (filter.fields + coefficients) ** 2
+    elif isinstance(filter, DenseFilter):
+        matrices, state = _traced_sizes(filter)
     elif isinstance(filter, NetworkFilter):
         found = filter_bytes(*_network_size(filter))
         matrices, state = (found.parameters + found.basis) // BYTES_PER_FLOAT, found.state // BYTES_PER_FLOAT
@@ -68,6 +116,18 @@ def particle_bytes(filter: Filter) -> int:
         matrices = sum(len(axis) ** 2 for axis in axes) + sites
         state = (order + order**2 + coefficients * order) * sites
     return BYTES_PER_FLOAT * ((0 if shared else COPIES_OF_MATRICES * matrices) + COPIES_OF_STATES * state)
+
+
+def _traced_sizes(filter: DenseFilter) -> tuple[int, int]:
+    """Numbers in matrices and state of one particle, of filters on knots or with delays; nothing is computed."""
+
+    def begin(z):
+        matrices = filter.matrices(z)
+        return matrices, filter.start(matrices)
+
+    found = jax.eval_shape(begin, jnp.asarray(filter.ssm.particle_prior()[0]))
+    matrices, state = (sum(leaf.size for leaf in jax.tree.leaves(part)) for part in found)
+    return matrices, state
 
 
 def bases_bytes(filter: Filter, particles: int) -> int:
@@ -88,7 +148,8 @@ def working_bytes(filter: Filter) -> int:
         whole = getattr(filter, "axes", None) is None
         return EIGEN_MATRICES * square if whole else WORKING_MATRICES * BYTES_PER_FLOAT * filter.sites
     size = filter.fields + len(filter.ssm.in_state)
-    return BYTES_PER_FLOAT * WORKING_MATRICES * size**2 * cores()
+    matrices = WORKING_MATRICES if filter.ssm.model.likelihood.conjugate else EP_MATRICES
+    return BYTES_PER_FLOAT * matrices * size**2 * cores()
 
 
 def _network_size(filter: NetworkFilter) -> tuple[FilterKind, FilterSize]:
@@ -99,22 +160,6 @@ def _network_size(filter: NetworkFilter) -> tuple[FilterKind, FilterSize]:
         filter.sites, ssm.order, len(ssm.states), len(ssm.in_state), filter.compression.rank, gaps,
         filter.leading,
     )  # fmt: skip
-
-
-def available_bytes() -> int | None:
-    """Of the device, or of the machine; ``None`` where neither says."""
-    device = jax.local_devices()[0]
-    if device.platform != "cpu":
-        stats = device.memory_stats() or {}
-        limit = stats.get("bytes_limit")
-        return None if limit is None else (limit - stats.get("bytes_in_use", 0)) * len(jax.local_devices())
-    try:
-        with open("/proc/meminfo") as lines:
-            entries = dict(line.split(":", 1) for line in lines)
-        return int(entries["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError, IndexError):
-        pages = {name: os.sysconf(name) for name in ("SC_PAGE_SIZE", "SC_PHYS_PAGES") if name in os.sysconf_names}
-        return pages["SC_PAGE_SIZE"] * pages["SC_PHYS_PAGES"] if len(pages) == 2 else None
 
 
 def check_faults(history: Timeline, before: Particles, log_increment: Float[np.ndarray, " S"]) -> None:

@@ -17,6 +17,7 @@ from seqgp.linalg.types import Array
 from seqgp.model import Model
 from seqgp.runtime.engine import compiled, in_threads
 from seqgp.runtime.processes import gathered
+from seqgp.samplers.online.budget import LEAST_SLOTS, check_query
 from seqgp.samplers.online.filters import Filters, chosen, group_bounds, particle_count
 from seqgp.samplers.online.history import Timeline, all_known, operator_of
 from seqgp.samplers.online.programs import over_particles
@@ -25,8 +26,6 @@ from seqgp.statespace.delayed_window import DelayedWindowFilter
 from seqgp.statespace.latent_moments import latent_moments
 from seqgp.statespace.observation import Query
 from seqgp.statespace.protocol import Filter
-
-MIN_SLOTS = 16  # for the draws of a particle, at least: a few more or less from step to step are then no new size
 
 
 class ParticlePredictive(NamedTuple):
@@ -43,6 +42,7 @@ class ParticlePredictive(NamedTuple):
     def draws(self, key: Key[Array, ""], model: Model) -> Float[Array, "draws n"]:
         """One draw of ``f`` for each posterior draw, given the coefficients of the mean of that draw."""
         ssm = self.history.ssm
+        check_query(self.history.filter, self.query, len(self.z), particle_count(self.filters))
         known = self.z[:, list(ssm.in_state)] * np.asarray(ssm.coefficient_scales())
         white = np.array(jax.random.normal(key, (len(self.z), self.history.filter.normals(self.query))))
         slots = _Slots(self.filters, self.particle)
@@ -65,6 +65,7 @@ class ParticlePredictive(NamedTuple):
 
     def log_marginals(self, model: Model, y: np.ndarray) -> np.ndarray:
         """``log p(y)`` of each draw's particle, latent and coefficients of the mean integrated out."""
+        check_query(self.history.filter, self.query, len(self.z), particle_count(self.filters))
         filled, missing = fill_missing(y)
         data = filled, ~missing, self.context
         tasks = [
@@ -135,7 +136,7 @@ class _Slots:
         self._count = particle_count(filters)
         counts = np.bincount(particle, minlength=self._count)
         most = max(counts.max(), 2 * len(particle) / len(counts))
-        self._width = max(MIN_SLOTS, 4 ** int(np.ceil(np.log2(most) / 2)))  # few sizes, so few compilations
+        self._width = max(LEAST_SLOTS, 4 ** int(np.ceil(np.log2(most) / 2)))  # few sizes, so few compilations
         self._particle, self._draws = particle, len(particle)
         order = np.argsort(particle, kind="stable")
         slot = np.empty(len(particle), int)

@@ -17,6 +17,7 @@ from seqgp.kernels.spatial import check_globe
 from seqgp.linalg.types import Array
 from seqgp.runtime.engine import compiled, cores, in_threads
 from seqgp.samplers.online.black_box import with_table
+from seqgp.samplers.online.budget import check_paths
 from seqgp.samplers.online.history import Timeline, build_timeline, dense_filter, new_rows, observation_of, operator_of
 from seqgp.samplers.online.network import network_filter
 from seqgp.samplers.online.sampler import OnlineSampler
@@ -175,6 +176,7 @@ def _paths(
 ) -> Float[np.ndarray, "draws T k"]:
     """For each draw and time the latent at sites, at fresh inputs, and the coefficients of the mean, side by side."""
     filter, observations = _one_filter(history)
+    check_paths(filter, len(history.snapshots), 0 if fresh is None else len(fresh))
     index = np.searchsorted([snapshot.t for snapshot in history.snapshots], times)
     keys = jax.random.split(key, len(z))
     pieces = np.array_split(np.arange(len(z)), min(cores(), len(z)))

@@ -20,6 +20,7 @@ from seqgp.linalg.types import Array, ArrayLike
 from seqgp.means.base import covariate_effect
 from seqgp.model import Model
 from seqgp.runtime.engine import compiled, cores, in_threads
+from seqgp.samplers.memory import check_draws
 
 if TYPE_CHECKING:
     from seqgp.samplers.sequential.state import SequentialState
@@ -131,6 +132,8 @@ def conditioning_of(state: SequentialState, model: Model, x: np.ndarray, t: floa
     """The window beside the sites that the representation wants for a prediction at ``x``."""
     new = state.representation.prediction_sites(x, now=t == state.t)
     n, slots = len(new.x), max(len(new.x), state.window.x.shape[1])
+    if not new.known:
+        check_draws(new.representation, len(state.window.times) + 1, slots)
     window = widen_window(state.window, slots)
     return Conditioning(
         representation=new.representation,

@@ -30,6 +30,7 @@ from seqgp.means.base import covariate_effect
 from seqgp.model import Model
 from seqgp.runtime.engine import compiled
 from seqgp.runtime.progress import Progress
+from seqgp.samplers.memory import check_chains
 from seqgp.samplers.sequential.choices import choose_updates, recipe_of
 from seqgp.samplers.sequential.state import SequentialState, moments_of_z
 from seqgp.samplers.validation import check_snapshot, check_state, check_together, model_digest
@@ -88,6 +89,7 @@ class SequentialSampler:
         check_together(key, snapshot)
         representation, why = self._latent.begin(self.model, snapshot.x)
         problem, sites = prepare.initial_problem(self.model, representation, snapshot)
+        check_chains("SequentialSampler", problem, self._budget)
         recipe = self._recipe(problem)
         sampled = sample_first(key, recipe, problem, self._budget, snapshot.t, progress)
         windows = np.zeros((sampled.plan.chains * sampled.plan.draws, 0, len(sites.mask)))
@@ -110,6 +112,7 @@ class SequentialSampler:
         previous = _shuffled(key_shuffle, state._replace(window=stepped.window))
         moments = moments_of_z(self.model, previous)
         problem = prepare.step_problem(self.model, representation, moments, stepped, snapshot)
+        check_chains("SequentialSampler", problem, self._budget)
         recipe = self._recipe(problem)
         per_draw = np.asarray(previous.window.f)
         if len(per_draw) != self.draws:
