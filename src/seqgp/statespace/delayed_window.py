@@ -117,9 +117,9 @@ class DelayedWindowFilter(DenseFilter):
         found, log_evidence = super().update(matrices, state, observation)  # pyright: ignore[reportArgumentType]
         return WindowFilterState(*found, state.age), log_evidence
 
-    def absorb_with_sites(self, matrices: Any, state: Any, observation: Observation) -> tuple[Any, GaussianSites]:
+    def update_with_sites(self, matrices: Any, state: Any, observation: Observation) -> tuple[Any, GaussianSites]:
         """The state given one more snapshot that is not Gaussian, and the sites of EP in the latent function itself."""
-        found, sites = super().absorb_with_sites(matrices, state, observation)
+        found, sites = super().update_with_sites(matrices, state, observation)
         return WindowFilterState(*found, state.age), sites
 
     def given_sites(self, matrices: Any, state: Any, observation: Observation, sites: GaussianSites) -> Any:
