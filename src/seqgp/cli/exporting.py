@@ -16,7 +16,7 @@ from seqgp.io.export import EXPORTS, export_run
 @command
 def export(
     folder: RunFolder,
-    output: Annotated[Path, typer.Argument(metavar="OUT.nc|.zarr|.parquet|.csv", help="What to write.")],
+    output: Annotated[Path, typer.Argument(metavar="OUT.nc|.zarr|.parquet|.geoparquet|.csv", help="What to write.")],
     draws: Annotated[
         int | None, typer.Option("--draws", min=0, help="Draws of each step in NetCDF, at most. 200 by default.")
     ] = None,

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from seqgp.base.errors import extra
 from seqgp.base.transforms import Transform, transform_of
 from seqgp.io.arviz import to_datatree
 from seqgp.io.cf import DRAWS, cf_dataset
+from seqgp.io.errors import StoreError
 from seqgp.io.files import unwritten, write_atomically, write_csv
+from seqgp.io.geo import write_points
 from seqgp.io.naming import naming_of
 from seqgp.io.step import Step
 from seqgp.io.store import Store
@@ -24,7 +27,7 @@ from seqgp.io.summary import STATISTICS
 with extra("io"):
     import pandas as pd
 
-EXPORTS = (".nc", ".zarr", ".parquet", ".csv")
+EXPORTS = (".nc", ".zarr", ".parquet", ".geoparquet", ".csv")
 
 
 def export_run(store: Store, path: Path, arviz: bool = False, draws: int | None = DRAWS) -> None:
@@ -32,12 +35,16 @@ def export_run(store: Store, path: Path, arviz: bool = False, draws: int | None 
 
     Args:
         store: the run.
-        path: the file: ``.nc`` after the CF conventions, ``.zarr`` as a tree for ArviZ, ``.parquet`` or ``.csv`` flat.
+        path: the file: ``.nc`` after the CF conventions, ``.zarr`` as a tree for ArviZ, ``.parquet``,
+            ``.geoparquet`` or ``.csv`` flat.
         arviz: whether NetCDF too is the tree for ArviZ, with all draws and replicated data.
         draws: of NetCDF after the CF conventions; all with ``None``.
     """
-    if path.suffix in (".parquet", ".csv"):
-        write_table(path, latent_table(store))
+    if path.suffix in (".parquet", ".geoparquet", ".csv"):
+        table = latent_table(store)
+        dimension = next(iter(store)).snapshot.x.shape[1]
+        inputs = naming_of(store.manifest.section("data"), dimension).inputs or [f"x{d}" for d in range(dimension)]
+        write_table(path, table, [_apart(name) for name in inputs])
         return
     if path.suffix == ".nc":
         # In memory first: where the disk is full, the library of the format brings the whole process down.
@@ -64,10 +71,20 @@ def export_run(store: Store, path: Path, arviz: bool = False, draws: int | None 
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def write_table(path: Path, frame: pd.DataFrame) -> None:
-    """A table as CSV or Parquet, by the ending of its name."""
+def write_table(path: Path, frame: pd.DataFrame, inputs: Sequence[str] = ()) -> None:
+    """A table as CSV, Parquet or GeoParquet, by the ending of its name.
+
+    Args:
+        path: the file.
+        frame: the table.
+        inputs: for GeoParquet, the columns of the coordinates.
+    """
     if path.suffix == ".csv":
         write_csv(path, frame)
+    elif path.suffix == ".geoparquet":
+        if len(inputs) != 2:
+            raise StoreError(f"{path}: points have two coordinates, but the run has {len(inputs)} inputs; use .parquet")
+        write_atomically(path, lambda file: write_points(file, frame, inputs))
     else:
         write_atomically(path, lambda file: frame.to_parquet(file, index=False))
 

@@ -15,13 +15,14 @@ from typing import IO, Any
 from seqgp.base.errors import extra, one_line
 from seqgp.io.errors import TableError
 from seqgp.io.files import open_regular
+from seqgp.io.geo import with_coordinates
 
 with extra("io"):
     import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-READERS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+READERS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".geoparquet": "parquet"}
 LARGEST = 2**31  # bytes of a file
 MOST_CELLS = 10**9  # of a Parquet file, which is small on disk whatever it unpacks to
 _DIALECT: dict[str, Any] = {"encoding": "utf-8-sig", "skipinitialspace": True}
@@ -249,13 +250,14 @@ def _is_empty(record: list[str]) -> bool:
 
 
 def _read_parquet(path: Path, content: bytes) -> pd.DataFrame:
-    _check_names(path, pq.read_schema(io.BytesIO(content)).names)  # Arrow would speak of tables that cannot be joined
+    schema = pq.read_schema(io.BytesIO(content))
+    _check_names(path, schema.names)  # Arrow would speak of tables that cannot be joined
     found = pq.read_metadata(io.BytesIO(content))
     if found.num_rows * found.num_columns > MOST_CELLS:
         raise ValueError(f"{found.num_rows} rows of {found.num_columns} columns are too many; split it")
     frame = pd.read_parquet(io.BytesIO(content))
     named = [name for name in frame.index.names if name is not None]  # which pandas wrote as columns
-    return frame.reset_index(named) if named else frame
+    return with_coordinates(path, frame.reset_index(named) if named else frame, schema.metadata)
 
 
 def _check_names(path: Path, names: list[str]) -> None:
