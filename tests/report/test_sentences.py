@@ -66,7 +66,8 @@ def test_a_map_that_is_not_drawn_says_why():
     kernel = seqgp.Separable(seqgp.kernels.Matern12(1.0), seqgp.kernels.Matern12(1.0))
     of_height = seqgp.Model(kernel, seqgp.likelihoods.Gaussian(0.1), seqgp.means.Linear(["height"], weights=1.0))
     said = about_latent(history, False, of_height)
-    assert "no map of the model between them: covariates of its mean (height) are known at the locations alone." in said
+    assert "no map of the model between them: covariates of its mean (height) are known at the locations alone" in said
+    assert "seqgp report --grid draws one" in said
     assert "report(…, model=…)" in about_latent(history, False, None)
     assert "no map" not in about_latent(history, True, seqgp.Model(kernel, seqgp.likelihoods.Gaussian(0.1)))
 

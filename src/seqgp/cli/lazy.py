@@ -50,7 +50,7 @@ COMMANDS = {  # where each is, and the first line of its docstring
     ),
     "check": ("reading", "Read every file of a run, and name those that are broken."),
     "support": ("support", "Collect versions, model and last step of a run, for a report that something is wrong."),
-    "report": ("reading", "Write one self-contained HTML page about a run."),
+    "report": ("reporting", "Write one self-contained HTML page about a run."),
     "serve": ("serving", "Show the runs of a folder in a browser, read only, until stopped by a signal."),
     "fleet": ("fleet", "Run many streams from one configuration: `seqgp fleet fleet.toml`."),
     "localvol": (

@@ -21,7 +21,6 @@ from seqgp.cli.common import (
     Mistake,
     RunFolder,
     Seed,
-    check_target,
     command,
     moment,
     open_run,
@@ -48,7 +47,7 @@ from seqgp.samplers.online.state import OnlineState
 from seqgp.samplers.online.stations import StationNoise
 
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")]
-TABLES = (".csv", ".parquet")
+TABLES = (".csv", ".parquet", ".geoparquet")
 NOISE_COLUMNS = ("station", "median", "2.5%", "97.5%")
 RESULTS = tuple(f"{name}_{what}" for name in "fy" for what in ("mean", "sd", "q2.5", "q50", "q97.5"))  # of a prediction
 
@@ -56,7 +55,7 @@ RESULTS = tuple(f"{name}_{what}" for name in "fy" for what in ("mean", "sd", "q2
 @command
 def predict(
     folder: RunFolder,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The table to write: .csv or .parquet.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The table to write: .csv, .parquet or .geoparquet.")],
     points: Annotated[
         Path | None,
         typer.Argument(
@@ -118,7 +117,7 @@ def predict(
         prediction = averaged.predict(key, x, when, context)
     values = (*_statistics(prediction.f), *_statistics(prediction.y))
     frame = _with_time(frame, data, prediction.t).assign(**dict(zip(RESULTS, values)))
-    write_table(output, frame)
+    write_table(output, frame, columns.inputs)
     said = {"written": output, "points": len(frame), "t": prediction.t, "draws": len(prediction.f)}
     said |= {} if averaged is None else {"weights": averaged.weights, "by": averaged.by}
     at, mixed = moment(store, prediction.t), "" if averaged is None else f"; {weights_in_words(averaged)}"
@@ -193,23 +192,6 @@ def check(
     show(said, json, text)
     if found and not mended:
         raise typer.Exit(DAMAGED)
-
-
-@command
-def report(
-    folder: RunFolder,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The page to write.")] = Path("report.html"),
-    force: Force = False,
-    json: Json = False,
-    debug: Debug = False,
-) -> None:
-    """Write one self-contained HTML page about a run."""
-    store = open_run(folder)
-    check_target(output, force)
-    from seqgp.report import report as make_report
-
-    make_report(store, output)
-    show({"written": output}, json, lambda out: out.print(f"wrote {output}: open it in a browser", markup=False))
 
 
 def flagged_words(info: Any, store: Store) -> list[str]:

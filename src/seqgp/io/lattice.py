@@ -12,6 +12,7 @@ from jaxtyping import Float
 from seqgp.base.errors import SeqgpError
 from seqgp.base.transforms import Transform, transform_of
 from seqgp.evaluate.marginals import marginal_moments
+from seqgp.io.ground import Ground, box_ground
 from seqgp.io.store import Store
 from seqgp.model import Model
 from seqgp.samplers.base import State
@@ -23,7 +24,7 @@ NODES = 20  # of the quadrature that undoes a transform
 
 
 class LatticeSurface(NamedTuple):
-    """Mean and standard deviation of the latent on a grid, rows along the second input."""
+    """Mean and standard deviation of the latent on a grid, rows along the second input; NaN where it has no point."""
 
     axes: tuple[np.ndarray, np.ndarray]
     mean: Float[np.ndarray, "b a"]
@@ -48,28 +49,32 @@ def surface_of(
         draws: of the posterior, evenly spread over those there are.
         transform: that of the data; the surface is in the units that they had before.
     """
-    axes = (np.linspace(*box[0], cells), np.linspace(*box[1], cells))
-    points = np.stack(np.meshgrid(*axes, indexing="xy"), axis=-1).reshape(-1, 2)
-    few = state.thinned(draws).ready(model)
-    mean, sd = _moments(model, few, points, transform)
-    return LatticeSurface(axes, mean.reshape(cells, cells), sd.reshape(cells, cells))
+    return surface_on(model, state, box_ground(box, cells), draws, transform)
 
 
-def _moments(
-    model: Model, state: State, points: Float[np.ndarray, "n 2"], transform: Transform | None
-) -> tuple[np.ndarray, np.ndarray]:
+def surface_on(
+    model: Model, state: State, ground: Ground, draws: int = 400, transform: Transform | None = None
+) -> LatticeSurface:
+    """The posterior at the last time of a state, over a grid with covariates; NaN in cells without a point."""
+    mean, sd = _moments(model, state.thinned(draws).ready(model), ground, transform)
+    return LatticeSurface(ground.axes, ground.spread(mean), ground.spread(sd))
+
+
+def _moments(model: Model, state: State, ground: Ground, transform: Transform | None) -> tuple[np.ndarray, np.ndarray]:
     """Mean and sd over all draws at each point: exact given the parameters where the state is an online sampler's."""
+    points = ground.x
     if isinstance(state, OnlineState):
-        mean, variance = marginal_moments(model, state, points, state.t)
+        mean, variance = marginal_moments(model, state, points, state.t, ground.context)
         if transform is not None:
             mean, variance = _moments_before(transform, mean, variance)
         return mean.mean(axis=0), np.sqrt(variance.mean(axis=0) + mean.var(axis=0))
-    padded = np.concatenate([points, np.repeat(points[-1:], -len(points) % BLOCK, axis=0)])
+    padded = np.minimum(np.arange(-(-len(points) // BLOCK) * BLOCK), len(points) - 1).reshape(-1, BLOCK)
     key = jax.random.key(SEED)  # the same noise everywhere and at all times: maps that move do not flicker
-    blocks = [
-        np.asarray(state.predictive(model, block, state.t).draws(jax.random.clone(key), model))
-        for block in padded.reshape(-1, BLOCK, 2)
-    ]
+    blocks = []
+    for rows in padded:
+        context = None if ground.context is None else {name: column[rows] for name, column in ground.context.items()}
+        predictive = state.predictive(model, points[rows], state.t, context)
+        blocks.append(np.asarray(predictive.draws(jax.random.clone(key), model)))
     f = np.concatenate(blocks, axis=1)[:, : len(points)]
     values = f if transform is None else transform.inverse(f)
     return values.mean(axis=0), values.std(axis=0)
@@ -85,16 +90,22 @@ def _moments_before(transform: Transform, mean: np.ndarray, variance: np.ndarray
 
 
 def surfaces_of(
-    source: Any, numbers: Sequence[int], cells: int, model: Model | None = None, draws: int = 400
+    source: Any,
+    numbers: Sequence[int],
+    cells: int,
+    model: Model | None = None,
+    draws: int = 400,
+    ground: Ground | None = None,
 ) -> dict[int, LatticeSurface]:
     """The surfaces of some steps of a run (counted from 0), where there are two inputs, draws and a model.
 
     Args:
         source: a ``Run``, or a :class:`Store`.
         numbers: which of its steps.
-        cells: points along each side; the box is that of all inputs of the run.
+        cells: points along each side, at most; without a ground the box is that of all inputs of the run.
         model: the model; a run has it, and a store where it is made of ready-made parts.
         draws: of the posterior of each step, at most.
+        ground: a grid, with the covariates of the mean.
     """
     run: Any = source  # Store has neither state nor snapshot
     store = run if isinstance(source, Store) else run.store
@@ -108,11 +119,12 @@ def surfaces_of(
         snapshots = [step.snapshot for step in steps]
         states = {i: steps[i].state for i in numbers if steps[i].whole}
     x = np.concatenate([snapshot.x for snapshot in snapshots])
-    if x.shape[1] != 2 or unknown_between(model, x):
+    if x.shape[1] != 2 or (ground is None and unknown_between(model, x)):
         return {}
     box = list(zip(x.min(axis=0).tolist(), x.max(axis=0).tolist()))
+    under = box_ground(box, cells) if ground is None else ground.thinned(cells)
     transform = None if store is None else transform_of(store.manifest.section("data"))
-    return {i: surface_of(model, state, box, cells, draws, transform) for i, state in states.items() if i in numbers}
+    return {i: surface_on(model, state, under, draws, transform) for i, state in states.items() if i in numbers}
 
 
 def unknown_between(model: Model, x: Float[np.ndarray, "n D"]) -> str:

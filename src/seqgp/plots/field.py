@@ -30,13 +30,14 @@ def frame_limits(history: History, moments: Sequence[HistoryStep], surfaces: Seq
     data = [y[~np.isnan(y)] for y in map(history.data, moments) if y is not None]
     values = np.concatenate([bands, *data])
     if moments[-1].x.shape[1] == 2:
-        values = np.concatenate([*(m.summary.row("mean") for m in moments), *(s.mean.ravel() for s in surfaces)])
+        grounds = (surface.mean[np.isfinite(surface.mean)] for surface in surfaces)
+        values = np.concatenate([*(m.summary.row("mean") for m in moments), *grounds])
     x = np.concatenate([m.x for m in moments])
     box = [(float(low), float(high)) for low, high in zip(x.min(axis=0), x.max(axis=0))]
     low, high = float(values.min()), float(values.max())
     margin = 0.05 * (high - low) or 1.0
     margin = margin if moments[-1].x.shape[1] != 2 else 0.0 if high > low else 1.0
-    sds = np.concatenate([*(m.summary.row("sd") for m in moments), *(s.sd.ravel() for s in surfaces)])
+    sds = np.concatenate([*(m.summary.row("sd") for m in moments), *(s.sd[np.isfinite(s.sd)] for s in surfaces)])
     return Limits(low - margin, high + margin, box, float(sds.max()) or 1.0)
 
 
@@ -72,9 +73,10 @@ def field_layout(history: History, limits: Limits) -> dict[str, Any]:
             "xaxis": {"title": names[0], "range": [a - pad_x, b + pad_x], "constrain": "domain"},
             "yaxis": {"title": names[1], "range": [c - pad_y, d + pad_y], "constrain": "domain"},
             "showlegend": False,
+            "margin": {"t": 72},
         }
         if 1 / SAME_UNIT < (b - a) / max(d - c, 1e-300) < SAME_UNIT:
-            layout["yaxis"] |= {"scaleanchor": "x", "scaleratio": 1}
+            layout["yaxis"] |= {"scaleanchor": "x", "scaleratio": 1, "constraintoward": "top"}
         return layout
     title = names[0] if len(limits.x) == 1 else "location"
     axis: dict[str, Any] = {"title": title}
@@ -127,8 +129,11 @@ def _map(history: History, moment: HistoryStep, limits: Limits, surface: Lattice
     of_mean = what == "mean"
     scale = "Viridis" if of_mean else "Oranges"
     low, high = (limits.low, limits.high) if of_mean else (0.0, limits.most_sd)
-    bar = {"title": {"text": label(history.latent_name()) if of_mean else "sd", "side": "top"}, "thickness": 12}
-    bar["exponentformat"] = "power"
+    bar: dict[str, Any] = {
+        "title": {"text": label(history.latent_name()) if of_mean else "sd", "side": "top"},
+        "thickness": 10,
+    }
+    bar |= {"orientation": "h", "x": 0.5, "y": 1.0, "yanchor": "bottom", "exponentformat": "power"}
     colour = {"colorscale": scale, "cmin": low, "cmax": high}
     marker = {
         "size": 9,
@@ -154,12 +159,20 @@ def _map(history: History, moment: HistoryStep, limits: Limits, surface: Lattice
         z=_short(surface.mean if of_mean else surface.sd),
         zmin=low,
         zmax=high,
-        zsmooth="best",
+        zsmooth="best" if np.isfinite(surface.mean).all() else False,  # which leaves no gaps
         colorscale=scale,
         colorbar=bar,
         hovertemplate="%{z:.4g}<extra></extra>",
     )
     return [ground, dots]
+
+
+def border_trace(lines: Sequence[np.ndarray]) -> Any:
+    """Borders, a coastline say, as one trace over a map."""
+    gap = np.full((1, 2), np.nan)
+    points = np.concatenate([part for line in lines for part in (line, gap)])
+    look = {"mode": "lines", "line": {"color": "#444444", "width": 1}, "hoverinfo": "skip"}
+    return graph_objects().Scatter(x=_short(points[:, 0]), y=_short(points[:, 1]), **look)
 
 
 def _by_location(moment: HistoryStep, data: np.ndarray | None) -> list[Any]:

@@ -11,7 +11,7 @@ from seqgp.base.info import ChainInfo, OnlineInfo
 from seqgp.io.lattice import LatticeSurface, surfaces_of
 from seqgp.io.summary import STATISTICS
 from seqgp.plots.checks import Check
-from seqgp.plots.field import field_layout, field_traces, frame_limits
+from seqgp.plots.field import Limits, border_trace, field_layout, field_traces, frame_limits
 from seqgp.plots.history import History, history_of, stations_of
 from seqgp.plots.style import BAND, COLOUR, GREY, WIDE_BAND, figure, graph_objects, label
 
@@ -19,7 +19,13 @@ MAX_FRAMES = 60  # of the slider, at most: evenly spread over the steps
 LATTICE, COARSE = 40, 24  # points of a map along each side; of a map that moves
 
 
-def field(source: Any, step: int = -1, what: str = "mean", surface: LatticeSurface | None = None) -> Any:
+def field(
+    source: Any,
+    step: int = -1,
+    what: str = "mean",
+    surface: LatticeSurface | None = None,
+    border: Sequence[np.ndarray] = (),
+) -> Any:
     """The latent at one step: a line with bands (one input), a map (two), or intervals by location (more).
 
     A map is the posterior at the points of a grid, with the locations as dots; a step of which only the summary is
@@ -30,6 +36,7 @@ def field(source: Any, step: int = -1, what: str = "mean", surface: LatticeSurfa
         step: which of the steps; the last one by default.
         what: of a map, the ``"mean"`` or the ``"sd"`` of the posterior.
         surface: of a map, the posterior on a grid, where it is at hand.
+        border: of a map, lines to draw over it, ``(k, 2)`` each, in the units of the inputs.
     """
     history = history_of(source)
     moment = history.steps[step]
@@ -38,17 +45,34 @@ def field(source: Any, step: int = -1, what: str = "mean", surface: LatticeSurfa
         surface = surfaces_of(source, [number], LATTICE).get(number)
     limits = frame_limits(history, [moment], [] if surface is None else [surface])
     if surface is not None:
-        limits = limits._replace(x=[(float(axis[0]), float(axis[-1])) for axis in surface.axes])
-    return figure(field_traces(history, moment, limits, surface, what), **field_layout(history, limits))
+        limits = _over(limits, surface)
+    traces = field_traces(history, moment, limits, surface, what)
+    return figure([*traces, *_border(history, border)], **field_layout(history, limits))
 
 
-def evolution(source: Any, frames: int = MAX_FRAMES, surfaces: Mapping[int, LatticeSurface] | None = None) -> Any:
+def _over(limits: Limits, surface: LatticeSurface) -> Limits:
+    """With the ranges of a map's grid for those of the inputs."""
+    return limits._replace(x=[(float(axis[0]), float(axis[-1])) for axis in surface.axes])
+
+
+def _border(history: History, lines: Sequence[np.ndarray]) -> list[Any]:
+    """Border lines as a trace of a map; nothing where there is no map."""
+    return [border_trace(lines)] if len(lines) and len(history.inputs) == 2 else []
+
+
+def evolution(
+    source: Any,
+    frames: int = MAX_FRAMES,
+    surfaces: Mapping[int, LatticeSurface] | None = None,
+    border: Sequence[np.ndarray] = (),
+) -> Any:
     """The latent over time, with a slider: of two inputs, the steps of which there are draws.
 
     Args:
         source: a ``Run`` or a ``Store``.
         frames: how many steps, at most.
         surfaces: of maps, the posterior on a grid by the number of the step, where it is at hand.
+        border: of maps, lines to draw over them.
     """
     history = history_of(source)
     chosen = spread(len(history.steps), frames)
@@ -57,11 +81,14 @@ def evolution(source: Any, frames: int = MAX_FRAMES, surfaces: Mapping[int, Latt
     chosen = [i for i in chosen if i in surfaces] or chosen
     moments, grounds = [history.steps[i] for i in chosen], [surfaces.get(i) for i in chosen]
     limits = frame_limits(history, moments, [ground for ground in grounds if ground is not None])
+    if grounds[-1] is not None:
+        limits = _over(limits, grounds[-1])
     go = graph_objects()
     names = [_time_text(history, moment.t) for moment in moments]
     traces = [field_traces(history, m, limits, ground) for m, ground in zip(moments, grounds)]
-    result = figure(traces[-1], **field_layout(history, limits))
-    result.frames = [go.Frame(data=data, name=name) for data, name in zip(traces, names)]
+    result = figure([*traces[-1], *_border(history, border)], **field_layout(history, limits))
+    moving = list(range(len(traces[-1])))
+    result.frames = [go.Frame(data=data, name=name, traces=moving) for data, name in zip(traces, names)]
     at_once = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
     steps = [{"label": name, "method": "animate", "args": [[name], at_once]} for name in names]
     prefix = f"{label(history.time)} = "

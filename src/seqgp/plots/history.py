@@ -17,6 +17,8 @@ from seqgp.io.timestamps import date_of
 from seqgp.io.title import title_of
 from seqgp.model import Model
 
+MOST_ABSENT = 4  # times as many stations as rows of a step, at most, are a network
+
 
 class HistoryStep(NamedTuple):
     """A step without its draws."""
@@ -88,6 +90,17 @@ def history_of(source: Any, model: Model | None = None) -> History:
 def stations_of(moment: HistoryStep) -> list[Any]:
     """What tells the locations of a step from each other: their labels, or their inputs."""
     return moment.labels or [tuple(row) for row in moment.x.tolist()]
+
+
+def missing_of(history: History) -> tuple[int, int]:
+    """How many data are missing, of how many there would be if each station reported each time; absent rows count."""
+    names = {name for moment in history.steps for name in stations_of(moment)}
+    rows = [len(moment.x) for moment in history.steps]
+    missing = sum(moment.info.missing for moment in history.steps)
+    if len(names) > MOST_ABSENT * max(rows):  # no network: the places are new each time
+        return missing, sum(rows)
+    expected = len(names) * len(rows)
+    return expected - sum(rows) + missing, expected
 
 
 def _history_step(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,13 +15,14 @@ from seqgp.base.transforms import Transform, transform_of
 from seqgp.evaluate.motion import motions
 from seqgp.io.errors import StoreError
 from seqgp.io.files import write_atomically
+from seqgp.io.ground import Ground
 from seqgp.io.lattice import LatticeSurface, surfaces_of
 from seqgp.io.store import Store
 from seqgp.io.summary import STATISTICS
 from seqgp.model import Model
 from seqgp.plots.checks import Check, forecast_checks
 from seqgp.plots.figures import COARSE, LATTICE, MAX_FRAMES, spread
-from seqgp.plots.history import History, history_of, stations_of
+from seqgp.plots.history import History, history_of, missing_of, stations_of
 from seqgp.report.comparison import compare_forecasts
 from seqgp.report.page import Page
 from seqgp.report.parts import noise_section, prior_intervals, seconds_of, settings_in_words, station_section
@@ -35,40 +36,62 @@ from seqgp.report.sentences import (
 )
 
 LARGEST = 3_000_000  # bytes of a page
+FINE = 80  # points along each side of a map over a grid that was given
 FEW_DRAWS = 100  # of each of the maps of the slider
 STATIONS = 4  # whose series are shown
 MAPS = {"Posterior mean": "mean", "Posterior standard deviation": "sd"}
 
 
-def report(source: Any, path: str | Path, model: Model | None = None) -> Path:
+class MapExtras(NamedTuple):
+    """What maps are drawn over: a grid with covariates, and border lines."""
+
+    ground: Ground | None = None
+    border: Sequence[np.ndarray] = ()
+
+
+PLAIN = MapExtras()
+
+
+def report(source: Any, path: str | Path, model: Model | None = None, extras: MapExtras = PLAIN) -> Path:
     """Write one self-contained HTML page about a run.
 
     Args:
         source: a ``Run`` with a store, or a :class:`seqgp.Store`.
         path: the file to write.
         model: the model, for the forecast checks; a store knows it where it is made of ready-made parts.
+        extras: what maps are drawn over.
     """
     store = source if isinstance(source, Store) else source.store
     if store is None:
         raise StoreError("report: the run is not stored; make it with seqgp.run(…, store=…)")
-    text = page_of(store, model or getattr(source, "model", None))
+    text = page_of(store, model or getattr(source, "model", None), extras)
     target = Path(path)
     write_atomically(target, lambda file: file.write(text.encode()))
     return target
 
 
-def page_of(store: Store, model: Model | None = None) -> str:
+def page_of(store: Store, model: Model | None = None, extras: MapExtras = PLAIN) -> str:
     """The report of a run as HTML; arguments as of :func:`report`."""
     history, checks = history_of(store, model), forecast_checks(store, model)
     shown = spread(len(history.steps), MAX_FRAMES)
-    now = surfaces_of(store, [len(history.steps) - 1], LATTICE, model)
-    surfaces = surfaces_of(store, shown, COARSE, model, FEW_DRAWS)
+    cells = LATTICE if extras.ground is None else FINE  # cells without a value have edges that nothing smooths
+    now = surfaces_of(store, [len(history.steps) - 1], cells, model, ground=extras.ground)
+    surfaces = surfaces_of(store, shown, COARSE, model, FEW_DRAWS, extras.ground)
+    maps = _Maps(next(iter(now.values()), None), surfaces, extras.border)
     frames = MAX_FRAMES
-    text = _page(history, checks, store, frames, now, surfaces, model or store.model)
+    text = _page(history, checks, store, frames, maps, model or store.model)
     while len(text.encode()) > LARGEST and frames > 1:
         frames //= 2
-        text = _page(history, checks, store, frames, now, surfaces, model or store.model)
+        text = _page(history, checks, store, frames, maps, model or store.model)
     return text
+
+
+class _Maps(NamedTuple):
+    """The posterior on a grid, now and at the steps of the slider, and the lines over it."""
+
+    now: LatticeSurface | None
+    surfaces: Mapping[int, LatticeSurface]
+    border: Sequence[np.ndarray]
 
 
 def _page(
@@ -76,8 +99,7 @@ def _page(
     checks: Sequence[Check],
     store: Store,
     frames: int,
-    now: Mapping[int, LatticeSurface],
-    surfaces: Mapping[int, LatticeSurface],
+    maps: _Maps,
     model: Model | None,
 ) -> str:
     page = Page(history.title)
@@ -93,7 +115,7 @@ def _page(
     noise = getattr(store.latest().state, "station_noise", None)
     if noise is not None:
         noise_section(page, noise)
-    _latent(page, history, frames, now, surfaces, model)
+    _latent(page, history, frames, maps, model)
     _series(page, history)
     _parameters(page, history, model, transform_of(store.manifest.section("data")))
     if model is not None and model.kernel.moving:
@@ -113,7 +135,7 @@ def _page(
 def _what(page: Page, history: History, draws: int) -> None:
     first, last = history.steps[0], history.steps[-1]
     places = {name for moment in history.steps for name in stations_of(moment)}
-    missing = sum(moment.info.missing for moment in history.steps)
+    missing, expected = missing_of(history)
     page.facts(
         {
             "steps": len(history.steps),
@@ -121,32 +143,25 @@ def _what(page: Page, history: History, draws: int) -> None:
             f"{history.time}, last": _time(history, last.t),
             "locations, last step": len(last.x),
             "locations, all steps": len(places),
-            "missing data": missing,
+            f"of {expected:,} data are missing": f"{missing:,}",
             "draws a step": draws,
         }
         | seconds_of([moment.info for moment in history.steps])
     )
 
 
-def _latent(
-    page: Page,
-    history: History,
-    frames: int,
-    now: Mapping[int, LatticeSurface],
-    surfaces: Mapping[int, LatticeSurface],
-    model: Model | None,
-) -> None:
+def _latent(page: Page, history: History, frames: int, maps: _Maps, model: Model | None) -> None:
     page.heading("The latent function now")
-    surface = next(iter(now.values()), None)
+    surface, border = maps.now, maps.border
     page.text(about_latent(history, surface is not None, model), soft=True)
     if surface is None:
-        page.figure(plots.field(history), "the latent function at the last step")
+        page.figure(plots.field(history, border=border), "the latent function at the last step")
     else:
-        both = {name: plots.field(history, what=what, surface=surface) for name, what in MAPS.items()}
+        both = {name: plots.field(history, what=what, surface=surface, border=border) for name, what in MAPS.items()}
         page.figures(both)
     if len(history.steps) > 1:
         page.heading("Its evolution")
-        figure = plots.evolution(history, frames, surfaces)
+        figure = plots.evolution(history, frames, maps.surfaces, border)
         shown = len(figure.frames)
         more = "" if shown == len(history.steps) else f" ({shown} of {len(history.steps)} steps are shown)"
         page.text(f"Move the slider to go through time{more}.", soft=True)

@@ -62,12 +62,32 @@ SCRIPT = """
   document.head.appendChild(script);
   var options = { responsive: true, displaylogo: false, displayModeBar: false };
   var figures = JSON.parse(await unpacked("figures"));
+  function height(id) {  // of a map to scale: what its width leaves no room for would be white
+    var layout = figures[id].layout, x = layout.xaxis, y = layout.yaxis;
+    if (!y || !y.scaleanchor || !x.range || !y.range) return null;
+    var inner = document.getElementById(id).clientWidth - layout.margin.l - layout.margin.r;
+    var ratio = (y.range[1] - y.range[0]) / (x.range[1] - x.range[0]);
+    return Math.round(Math.min(inner * ratio, 560) + layout.margin.t + layout.margin.b);
+  }
+  function shape(id) {
+    var high = height(id);
+    if (high === null) return;
+    document.getElementById(id).style.height = high + "px";
+    delete figures[id].layout.height;  // it is that of its place
+  }
   var drawn = Object.keys(figures).map(function (id) {
     figures[id].config = options;
+    shape(id);
     return Plotly.newPlot(id, figures[id]);
   });
   Promise.all(drawn).then(function () { document.body.dataset.drawn = String(drawn.length); });
-  function fit() { document.querySelectorAll(".figure").forEach(function (place) { Plotly.Plots.resize(place); }); }
+  function fit() {
+    Object.keys(figures).forEach(function (id) {
+      shape(id);
+      Plotly.Plots.resize(id);
+    });
+  }
+  window.addEventListener("resize", fit);
   window.addEventListener("beforeprint", fit);
   window.addEventListener("afterprint", fit);
 })();

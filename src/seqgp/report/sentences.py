@@ -136,7 +136,8 @@ def _why_no_map(history: History, model: Model | None) -> str:
         return "; there is no map between them, as the model has code of its own: report(…, model=…)"
     x = np.concatenate([moment.x for moment in history.steps])
     why = unknown_between(model, x)
-    return f"; there is no map of the model between them: {why}" if why else ""
+    remedy = "; seqgp report --grid draws one over a grid that has them" if "covariates" in why else ""
+    return f"; there is no map of the model between them: {why}{remedy}" if why else ""
 
 
 def about_dots(history: History) -> str:
