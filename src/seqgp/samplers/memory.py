@@ -27,7 +27,7 @@ def check_chains(who: str, problem: Problem, budget: Budget) -> None:
         return
     times, sites = np.shape(problem.x)[:2]
     chains = budget.chains or min(DEFAULT_CHAINS, budget.draws)
-    matrices = STEP_MATRICES if problem.tau else FIRST_MATRICES
+    matrices = STEP_MATRICES if times > len(problem.observed) else FIRST_MATRICES
     instead = "latent=seqgp.Knots(…), or seqgp.OnlineSampler" if who == "SequentialSampler" else "seqgp.OnlineSampler"
     check_fits(
         BYTES_PER_FLOAT * chains * matrices * (times * sites) ** 2,
