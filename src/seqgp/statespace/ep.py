@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float, Int
 
-from seqgp.linalg.types import Array
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.statespace.gauss_markov import GaussMarkov, ObservationOperator
 from seqgp.statespace.site_filter import GaussianSites, SiteMarginals, site_marginals
 from seqgp.statespace.tilted import (
@@ -117,6 +117,7 @@ def ep(
     iterations: int = 50,
     damping: float = DAMPING,
     tolerance: float = TOLERANCE,
+    free: Bool[ArrayLike, "T 1"] | bool = True,
 ) -> tuple[EPState, EPInfo]:
     """EP from given sites until no site wants to move its marginal by more than ``tolerance``.
 
@@ -128,9 +129,10 @@ def ep(
         iterations: at most.
         damping: of each step; 1 is a full one.
         tolerance: of the convergence test.
+        free: times whose sites move; the others stay as they are given.
     """
     seen = jnp.asarray(history.operator.seen)
-    sites = GaussianSites(*(jnp.where(seen, part, 0.0) for part in sites))
+    sites, seen = GaussianSites(*(jnp.where(seen, part, 0.0) for part in sites)), seen & free
     flanks = None if bell_shaped else likelihood_flanks(history, log_prob, sites)
 
     def iterate(carry):
@@ -149,7 +151,13 @@ def ep(
 
 
 def ep_refine(
-    history: ObservedHistory, log_prob: LogProb, sites: GaussianSites, *, bell_shaped: bool = True, iterations: int = 2
+    history: ObservedHistory,
+    log_prob: LogProb,
+    sites: GaussianSites,
+    *,
+    bell_shaped: bool = True,
+    iterations: int = 2,
+    free: Bool[ArrayLike, "T 1"] | bool = True,
 ) -> tuple[GaussianSites, EPState, Float[Array, ""]]:
     """A fixed number of iterations: the sites after the last, the evaluation before it, and the step it wanted.
 
@@ -157,7 +165,7 @@ def ep_refine(
     correction by paths. Flanks, where the likelihood is not bell-shaped, cost one more.
     """
     seen = jnp.asarray(history.operator.seen)
-    sites = GaussianSites(*(jnp.where(seen, part, 0.0) for part in sites))
+    sites, seen = GaussianSites(*(jnp.where(seen, part, 0.0) for part in sites)), seen & free
     flanks = None if bell_shaped else likelihood_flanks(history, log_prob, sites)
 
     def iterate(sites, _):

@@ -6,13 +6,14 @@ and no time passes, so that histories of different lengths share one compilation
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
-from seqgp.linalg.types import Array
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.statespace.dense import DenseFilter, DenseMatrices
 from seqgp.statespace.ep import LogProb, ObservedHistory, ep
 from seqgp.statespace.gauss_markov import ObservationOperator
@@ -59,9 +60,16 @@ def observed_history(
 
 
 def shared_sites(
-    filter: DenseFilter, z: Float[Array, " d"], observations: Observation, length: Int[Array, ""]
+    filter: DenseFilter,
+    z: Float[Array, " d"],
+    observations: Observation,
+    length: Int[Array, ""],
+    first: Int[Array, ""] | None = None,
 ) -> GaussianSites:
-    """Sites of EP over the history at one ``z``, from those that a filter finds snapshot by snapshot."""
+    """Sites of EP over the history at one ``z``, from those that a filter finds snapshot by snapshot.
+
+    Those of times before ``first`` are sites of EP over these alone: what follows has no say in what they stand for.
+    """
     matrices = filter.matrices(z)
 
     def forward(state, observation):
@@ -69,16 +77,43 @@ def shared_sites(
 
     _, sites = jax.lax.scan(forward, filter.start(matrices), observations)
     history, log_prob = observed_history(filter, matrices, observations, length)
-    found, _ = ep(
-        history,
-        log_prob,
-        sites,
-        bell_shaped=filter.ssm.model.likelihood.bell_shaped,
-        iterations=SHARED_ITERATIONS,
-        tolerance=SHARED_TOLERANCE,
-    )
-    usable = jnp.isfinite(found.sites.tau) & jnp.isfinite(found.sites.nu)
-    return GaussianSites(*(jnp.where(usable, part, old) for part, old in zip(found.sites, sites)))
+
+    def iterated(history, sites, free):
+        found, _ = ep(
+            history,
+            log_prob,
+            sites,
+            bell_shaped=filter.ssm.model.likelihood.bell_shaped,
+            iterations=SHARED_ITERATIONS,
+            tolerance=SHARED_TOLERANCE,
+            free=free,
+        )
+        return found.sites
+
+    return in_order(history, sites, iterated, first)
+
+
+def in_order(
+    history: ObservedHistory,
+    sites: GaussianSites,
+    revised: Callable[[ObservedHistory, GaussianSites, Bool[ArrayLike, "T 1"] | bool], GaussianSites],
+    first: Int[Array, ""] | None,
+) -> GaussianSites:
+    """Sites revised by EP, those before ``first`` without the data from there on, and held while the others move.
+
+    A site that is revised to none that is finite stays.
+    """
+
+    def kept(new: GaussianSites, old: GaussianSites, where) -> GaussianSites:
+        usable = jnp.isfinite(new.tau) & jnp.isfinite(new.nu) & where
+        return GaussianSites(*(jnp.where(usable, part, other) for part, other in zip(new, old)))
+
+    if first is None:
+        return kept(revised(history, sites, True), sites, True)
+    before = jnp.arange(len(sites.tau))[:, None] < first
+    alone = history._replace(operator=history.operator._replace(seen=history.operator.seen & before))
+    sites = kept(revised(alone, sites, True), sites, before)
+    return kept(revised(history, sites, ~before), sites, ~before)
 
 
 def last_states(

@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Key
 
 from seqgp.linalg.factor import cholesky, covariance_root, solve_lower
-from seqgp.linalg.types import Array
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.statespace.ep import LogProb, ObservedHistory
 from seqgp.statespace.gauss_markov import (
     GaussMarkov,
@@ -87,8 +87,11 @@ def smc_paths(
     segments: int = 1,
     trace: bool = False,
     length: Int[Array, ""] | None = None,
+    first: Int[ArrayLike, ""] | int = 0,
 ) -> Paths:
     """An unbiased estimate of ``p(y)``, in logs, for one value of the parameters.
+
+    With ``first``, of the data from there on, given the Gaussian that the sites before it make of the state.
 
     Args:
         key: a random key, of its own for each value of the parameters; the same key gives the same paths.
@@ -99,11 +102,12 @@ def smc_paths(
         segments: of time; with more than one, covariances are kept at their beginnings only and computed again.
         trace: whether states and ancestors of all times are returned.
         length: how many of the times are real, where the last ones are padding; all by default.
+        first: the time before which sites stand for the data.
     """
     key_forward, key_backward = jax.random.split(key)
     n, times = history.prior.cov.shape[0], history.prior.move.shape[0]
     roots = noise_roots(history.prior)
-    inputs, size = _segmented(history, sites, roots.noise, segments, times if length is None else length)
+    inputs, size = _segmented(history, sites, roots.noise, segments, first, times if length is None else length)
     initial = jax.random.normal(jax.random.fold_in(key_forward, times), (paths, n), history.prior.cov.dtype)
     draws = history.prior.mean + initial @ covariance_root(history.prior.cov).T
     start = _Forward(history.prior.mean, history.prior.cov, draws)
@@ -141,7 +145,7 @@ def smc_paths(
 
 
 def _segmented(
-    history: ObservedHistory, sites: GaussianSites, noise_root, segments: int, real: int | Array
+    history: ObservedHistory, sites: GaussianSites, noise_root, segments: int, first, real: int | Array
 ) -> tuple[tuple, int]:
     """All that changes with time, in segments of one length; what is added at the end is not real."""
     times = history.prior.move.shape[0]
@@ -155,12 +159,12 @@ def _segmented(
 
     entries = (steps_of(history.prior), noise_root, history.operator, sites, history.data)
     index = jnp.arange(segments * length).reshape(segments, length)
-    return (index, index < real, *jax.tree.map(padded, entries)), length
+    return ((index, index >= first), index < real, *jax.tree.map(padded, entries)), length
 
 
 def _forward(key, prior: GaussMarkov, space_roots, carry: _Forward, step):
     """Filter and draws over one time; where it is not real, nothing changes."""
-    index, real, entries, noise_root, operator, site, _ = step
+    (index, weighted), real, entries, noise_root, operator, site, _ = step
     site = GaussianSites(*(jnp.where(real & operator.seen, part, 0.0) for part in site))
     updated = update_with_sites(carry.mean, carry.cov, operator, site)
     key_site, key_noise = jax.random.split(jax.random.fold_in(key, index))
@@ -174,14 +178,14 @@ def _forward(key, prior: GaussMarkov, space_roots, carry: _Forward, step):
     roots = NoiseRoots(noise_root, space_roots)
     predicted = from_fields + draw_noise(key_noise, roots, now.floor, draws.shape[0], draws.shape[1])
     after = _Forward(mean, cov, predicted)
-    log_normaliser = jnp.where(real, updated.log_normaliser, 0.0)
+    log_normaliser = jnp.where(real & weighted, updated.log_normaliser, 0.0)
     after = jax.tree.map(lambda new, old: jnp.where(real, new, old), after, carry)
     return after, (log_normaliser, (updated.cov, draws, predicted))
 
 
 def _backward(key, prior: GaussMarkov, log_prob: LogProb, carry: _Backward, step, kept):
     """Resampling, the backward kernel and the weights of one time."""
-    index, real, entries, _, operator, site, data = step
+    (index, weighted), real, entries, _, operator, site, data = step
     cov, draws, predicted = kept
     count = draws.shape[0]
     log_mean = jax.scipy.special.logsumexp(carry.log_weights) - math.log(count)
@@ -194,7 +198,7 @@ def _backward(key, prior: GaussMarkov, log_prob: LogProb, carry: _Backward, step
     states = jnp.where(carry.began, _earlier(at_time(prior, entries), cov, draws, later - predicted), draws)
     f = observe(operator, states) + operator.offset[None, :]
     log_weight = jax.vmap(log_prob, in_axes=(0, None))(f, data) + 0.5 * site.tau * f**2 - site.nu * f
-    log_weight = jnp.sum(jnp.where(operator.seen[None, :], log_weight, 0.0), axis=1)
+    log_weight = jnp.sum(jnp.where(operator.seen[None, :] & weighted, log_weight, 0.0), axis=1)
     log_weight = jnp.where(jnp.isnan(log_weight), -jnp.inf, log_weight)
     after = _Backward(
         states,

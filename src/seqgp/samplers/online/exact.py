@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from seqgp.linalg.types import Array
 from seqgp.runtime.engine import compiled, in_threads
 from seqgp.runtime.processes import gathered, share
 from seqgp.samplers.online.filters import LANES, Filters, Spent, advanced, chosen, either, particle_slices
@@ -23,7 +24,7 @@ from seqgp.statespace.delayed import DelayedFilter
 from seqgp.statespace.delayed_window import DelayedWindowFilter
 from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.ep import LogProb, ObservedHistory, ep_refine
-from seqgp.statespace.filter_history import last_states, observed_history, shared_sites
+from seqgp.statespace.filter_history import in_order, last_states, observed_history, shared_sites
 from seqgp.statespace.gauss_markov import observe
 from seqgp.statespace.observation import Observation, padded, stacked
 from seqgp.statespace.paths import MAX_PATHS, PATHS, paths_needed, segments_for, smc_paths
@@ -41,9 +42,9 @@ class Correction(NamedTuple):
     variance: float  # of the log evidence of a particle, estimated, on average
     central: Float[np.ndarray, " d"]  # the value of z whose sites EP began with
 
-    def due(self, step: int) -> bool:
-        """Whether there is so much more data by now that particles are evaluated anew."""
-        return step >= GROWTH * self.step
+    def due(self, step: int, kept: int) -> bool:
+        """Whether there is so much more data by now, of those that are kept, that particles are evaluated anew."""
+        return step - self.step >= (GROWTH - 1) * min(self.step, kept)
 
 
 class PathDraws(NamedTuple):
@@ -88,6 +89,7 @@ class SharedHistory(NamedTuple):
     observations: Observation  # stacked
     length: Int[np.ndarray, ""]
     sites: GaussianSites
+    first: Int[np.ndarray, ""] | None = None  # before which sites stand for the data; None where data are all kept
 
 
 def whole_numbers_of_paths(variance: float, paths: int) -> int:
@@ -96,8 +98,12 @@ def whole_numbers_of_paths(variance: float, paths: int) -> int:
     return min(max(paths, PATHS * 2 ** int(np.ceil(np.log2(wanted / PATHS)))), MAX_PATHS)
 
 
-def shared_history(history: Timeline, central: Float[np.ndarray, " d"]) -> tuple[SharedHistory, float]:
-    """With the sites at a value of ``z``, and the seconds that compilation took."""
+def shared_history(history: Timeline, central: Float[np.ndarray, " d"], first: int = 0) -> tuple[SharedHistory, float]:
+    """With the sites at a value of ``z``, and the seconds that compilation took.
+
+    Data before ``first`` are those that a bounded history keeps for the state alone: what they say of the parameters
+    is remembered otherwise, and EP makes a Gaussian of what they say of the state.
+    """
     filter = path_filter(history)
     each = [one for segment in history.segments for one in segment.observations]
     size = max(len(one.y) for one in each)
@@ -106,8 +112,9 @@ def shared_history(history: Timeline, central: Float[np.ndarray, " d"]) -> tuple
     nothing = each[-1]._replace(dt=np.zeros(()), seen=np.zeros(size, bool))
     observations = stacked(each + [nothing] * (padded_length(length) - length))
     count = np.asarray(length)
-    run, seconds = compiled(shared_sites, filter, np.asarray(central, float), observations, count)
-    return SharedHistory(filter, observations, count, jax.tree.map(np.asarray, run())), seconds
+    start = np.asarray(first) if first else None
+    run, seconds = compiled(shared_sites, filter, np.asarray(central, float), observations, count, start)
+    return SharedHistory(filter, observations, count, jax.tree.map(np.asarray, run()), start), seconds
 
 
 def path_filter(history: Timeline) -> DenseFilter:
@@ -168,7 +175,7 @@ def evaluate_with(
     segments = segments_for(len(shared.observations.dt), int(np.ceil(size * np.sqrt(lanes))))
     parts = particle_slices(len(own_z))
     runs = [
-        compiled(_paths, *shared[:3], _whole(own_z[part]), _whole(own_keys[part]), sites, paths, segments)
+        compiled(_paths, *shared[:3], shared.first, _whole(own_z[part]), _whole(own_keys[part]), sites, paths, segments)
         for part, (sites, _) in zip(parts, refined)
     ]
     results = in_threads([run for run, _ in runs])
@@ -221,21 +228,30 @@ def _over_bundles(filter: DenseFilter, function, *args):
 
 
 def refined_sites(
-    filter: DenseFilter, history: ObservedHistory, log_prob: LogProb, sites: GaussianSites
+    filter: DenseFilter,
+    history: ObservedHistory,
+    log_prob: LogProb,
+    sites: GaussianSites,
+    first: Int[Array, ""] | None = None,
 ) -> GaussianSites:
     """The sites of EP at one value of ``z``, from shared ones."""
     bell_shaped = filter.ssm.model.likelihood.bell_shaped
-    refined, _, _ = ep_refine(history, log_prob, sites, bell_shaped=bell_shaped, iterations=ITERATIONS)
-    return GaussianSites(*(jnp.where(jnp.isfinite(new), new, old) for new, old in zip(refined, sites)))
+
+    def revised(history, sites, free):
+        return ep_refine(history, log_prob, sites, bell_shaped=bell_shaped, iterations=ITERATIONS, free=free)[0]
+
+    return in_order(history, sites, revised, first)
 
 
-def _refine(filter: DenseFilter, observations: Observation, length, sites: GaussianSites, z, onward: DenseFilter):
+def _refine(
+    filter: DenseFilter, observations: Observation, length, sites: GaussianSites, first, z, onward: DenseFilter
+):
     """Matrices and last states of the filter to go on with, refined sites, and the states before."""
 
     def one(z):
         matrices = filter.matrices(z)
         history, log_prob = observed_history(filter, matrices, observations, length)
-        refined = refined_sites(filter, history, log_prob, sites)
+        refined = refined_sites(filter, history, log_prob, sites, first)
         own = onward.matrices(z)
         states = last_states(onward, own, observations, refined, length)
         return own, states.filtered, refined, states.before
@@ -243,14 +259,23 @@ def _refine(filter: DenseFilter, observations: Observation, length, sites: Gauss
     return _over_bundles(filter, one, z)
 
 
-def _paths(filter: DenseFilter, observations: Observation, length, z, keys, sites, paths: int, segments: int):
+def _paths(filter: DenseFilter, observations: Observation, length, first, z, keys, sites, paths: int, segments: int):
     """Log evidence, its variance, and weighted draws of coefficients and latent at the last data."""
 
     def one(z, key, sites):
         matrices = filter.matrices(z)
         history, log_prob = observed_history(filter, matrices, observations, length)
         key = jax.random.wrap_key_data(key, impl="threefry2x32")
-        found = smc_paths(key, history, log_prob, sites, paths=paths, segments=segments, length=length)
+        found = smc_paths(
+            key,
+            history,
+            log_prob,
+            sites,
+            paths=paths,
+            segments=segments,
+            length=length,
+            first=0 if first is None else first,
+        )
         operator = jax.tree.map(lambda leaf: jnp.asarray(leaf)[length - 1], history.operator)
         latent = observe(operator, found.last_states) + operator.offset[None, :]
         drawn = jnp.concatenate([found.last_states[:, filter.fields :], latent], axis=1)

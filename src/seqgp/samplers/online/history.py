@@ -105,6 +105,16 @@ class Timeline(NamedTuple):
             return _rebuilt(self, snapshot, surrogate)  # knots of our own choice follow inputs that drift
         return _appended(self._replace(layout=layout, rebuilt=False), snapshot, surrogate)
 
+    def until(self, count: int) -> Timeline:
+        """The first so many snapshots."""
+        segments = tuple(
+            one._replace(observations=one.observations[: count - one.first])
+            for one in self.segments
+            if one.first < count
+        )
+        snapshots, surrogates = self.snapshots[:count], self.surrogates[:count]
+        return self._replace(segments=segments, snapshots=snapshots, surrogates=surrogates, rebuilt=False)
+
     def log_corrections(self, z: np.ndarray) -> np.ndarray:
         """What the surrogate of each snapshot leaves to be added to its log evidence, ``(S, T)``."""
         columns = [np.zeros(len(z)) if one is None else one.log_correction(z) for one in self.surrogates]

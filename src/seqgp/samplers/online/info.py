@@ -85,7 +85,12 @@ def _exactness(state: OnlineState, step: OnlineStep, approximate: str) -> Exactn
     assert correction is not None
     now = correction.step == state.step - state.revisions  # the number of snapshots
     why = "corrected by paths" if now else f"EP of each snapshot alone since step {correction.step}"
-    return Exactness(now, why, correction.step, correction.paths, float(np.sqrt(correction.variance)))
+    if state.memory is not None:
+        why = (
+            f"history=: Gaussians of the parameters and of the state stand for steps up to {state.memory.anchor}; {why}"
+        )
+    exact = now and state.memory is None
+    return Exactness(exact, why, correction.step, correction.paths, float(np.sqrt(correction.variance)))
 
 
 def _noise_warnings(exact: Exactness) -> tuple[str, ...]:

@@ -289,10 +289,10 @@ class OnlineSampler:
         if not self.paths:
             return "paths=0: EP of each snapshot alone"
         if self.forget != 1:
-            return "forget < 1: the past is discounted, which paths do not correct"
+            return "forget < 1: a power of the past's evidence has no estimate without bias"
         if self.model.kernel.advected:
             return "seqgp.Advected: its field moves on Fourier modes, which paths do not follow"
-        return "" if self.history is None else "history=: paths need all data"
+        return ""
 
     def _paths(self) -> int | str:
         return 0 if self.model.likelihood.conjugate or self.approximate() else self.paths

@@ -23,6 +23,7 @@ from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.filter_history import observed_history
 from seqgp.statespace.observation import Observation
 from seqgp.statespace.paths import segments_for, smc_paths, trace_paths
+from seqgp.statespace.site_filter import GaussianSites
 from seqgp.statespace.smoother import draw_at_inputs
 
 
@@ -56,11 +57,13 @@ def paths_of_the_past(
     assert state.correction is not None
     key_evaluate, key_draws = jax.random.split(key)
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key_evaluate)))
-    shared, _ = shared_history(history, state.correction.central)
+    first = sum(snapshot.t <= state.fixed_until for snapshot in history.snapshots)
+    shared, _ = shared_history(history, state.correction.central, first)
     z, paths = np.asarray(state.particles.z), state.correction.paths
     seeds = path_seeds(rng, len(z))
     found = evaluate_with(history, shared, z, paths, seeds)
-    weighted = state.particles._replace(log_evidences=found.log_evidence, log_increment=found.log_increment)
+    past = 0.0 if state.memory is None else state.memory.log_evidence.at(z)
+    weighted = state.particles._replace(log_evidences=past + found.log_evidence, log_increment=found.log_increment)
     particle = systematic(rng, weighted.weights(), draws)
     keys = jax.random.split(key_draws, draws)
     known = len(history.layout.x) if history.layout.knots is None else None
@@ -76,16 +79,18 @@ def _replayed(
     filter: DenseFilter,
     observations: Observation,
     length,
-    sites,
+    sites: GaussianSites,
+    first,
     z,
     seeds,
     keys,
     index,
     times,
     fresh,
-    known,
+    known: int | None,
     paths: int,
 ):
+    """One path for each value of ``z`` and its seed, by weight, as the latent at the times asked for."""
     segments = segments_for(len(observations.dt), filter.fields + len(filter.ssm.in_state))
 
     def one(inputs):
@@ -93,9 +98,19 @@ def _replayed(
         key_path, key_fresh = jax.random.split(key)
         matrices = filter.matrices(z)
         history, log_prob = observed_history(filter, matrices, observations, length)
-        own = refined_sites(filter, history, log_prob, sites)
+        own = refined_sites(filter, history, log_prob, sites, first)
         seed = jax.random.wrap_key_data(seed, impl="threefry2x32")
-        found = smc_paths(seed, history, log_prob, own, paths=paths, segments=segments, trace=True, length=length)
+        found = smc_paths(
+            seed,
+            history,
+            log_prob,
+            own,
+            paths=paths,
+            segments=segments,
+            trace=True,
+            length=length,
+            first=0 if first is None else first,
+        )
         assert found.states is not None
         assert found.ancestors is not None
         slot = jax.random.categorical(key_path, found.log_weights)

@@ -121,9 +121,14 @@ class OnlineState(NamedTuple):
         return {one.t: surrogate for one, surrogate in pairs if one.t >= t and surrogate is not None}
 
     @property
+    def summarised(self) -> int:
+        """How many of the snapshots are kept for the state alone, and are summed up for the parameters."""
+        return 0 if self.memory is None else self.memory.anchor - self.dropped
+
+    @property
     def fixed_until(self) -> float:
         """The time up to which no data can be revised any more; minus infinity where all data are kept."""
-        return -np.inf if self.memory is None else self.snapshots[self.memory.anchor - self.dropped - 1].t
+        return -np.inf if self.memory is None else self.snapshots[self.summarised - 1].t
 
     def unpacked(self, kept: Callable[[int], Sequence[tuple[Snapshot, Any]]]) -> OnlineState:
         """With the data again, and the surrogate of each."""
@@ -149,7 +154,7 @@ class OnlineState(NamedTuple):
         if self.correction is None:
             filters, _, _ = run_filters(first, z, kept)
         else:
-            shared, _ = shared_history(first, self.correction.central)
+            shared, _ = shared_history(first, self.correction.central, self.summarised)
             filters, _, _ = exact_filters(first, shared, z)
         for snapshot, surrogate in zip(self.snapshots[kept:], self.surrogates[kept:]):
             first = first.with_snapshot(snapshot, surrogate)

@@ -52,7 +52,16 @@ class Past(NamedTuple):
     @property
     def together(self) -> int:
         """How many of the first snapshots that are kept had their sites from the start."""
-        return 1 if self.memory is None else 2 * (self.memory.anchor - self.dropped)
+        return max(2 * self.summarised, 1)
+
+    @property
+    def summarised(self) -> int:
+        """How many of the snapshots that are kept come before the anchor of a bounded history."""
+        return 0 if self.memory is None else self.memory.anchor - self.dropped
+
+    def remembered(self, z: Float[np.ndarray, "S d"]) -> Float[np.ndarray, " S"]:
+        """The log evidence of the data up to that anchor."""
+        return np.zeros(len(z)) if self.memory is None else self.memory.log_evidence.at(z)
 
 
 class OnlineStep:
@@ -192,7 +201,8 @@ class OnlineStep:
                 )
             return
         few = self.particles.ess() < MIN_ESS_FRACTION * len(self.particles.z)
-        if correction is None or correction.due(self.number) or few or self.history.rebuilt:
+        kept = len(self.history.snapshots)
+        if correction is None or correction.due(self.number, kept) or few or self.history.rebuilt:
             self.refresh()
 
     def refresh(self) -> None:
@@ -213,7 +223,7 @@ class OnlineStep:
         """The sites that EP of all particles begins with: found once, at the central one."""
         if self.shared is None:
             middle = self.particles.z[central(self.particles.z, self.particles.weights())]
-            self.shared, seconds = shared_history(self.history, middle)
+            self.shared, seconds = shared_history(self.history, middle, self.past.summarised)
             self.spend(Spent(0, seconds))
         return self.shared
 
@@ -243,7 +253,8 @@ class OnlineStep:
         found = evaluate(self.history, self.shared, z, self.past.correction.paths, self.rng)
         self.spend(found.spent)
         self._one_more_round()
-        return Evaluated(found.found, found.log_evidence, found.log_increment, found.spent.filter_steps)
+        before = self.past.remembered(z) + found.log_evidence
+        return Evaluated(found.found, before, found.log_increment, found.spent.filter_steps)
 
     def _one_more_round(self) -> None:
         self.rounds += 1
@@ -306,19 +317,33 @@ class OnlineStep:
         snapshots, surrogates = self.history.snapshots, self.history.surrogates
         keep, z = 2 * kept, self.particles.z
         anchor = self.past.dropped + len(snapshots) - kept
-        _, increments, cost = run_filters(self.history, z, len(snapshots))
-        self.spend(cost)
+        evidence = self._evidence_until(len(snapshots) - kept)
+        memory = Memory(anchor, QuadraticFit.fitted(z, evidence, self.particles.weights()))
         self.pending = Pending()
-        increments = increments + self.history.log_corrections(z)
-        until = increments[:, : anchor - self.past.dropped + 1]  # one more: the last column is left out
-        memory = Memory(anchor, QuadraticFit.fitted(z, self._evidence_before(z, until), self.particles.weights()))
         # Stations that come and go have their places from the start: growing anew would compile anew each time.
         plan = self.history.plan
         self.history = build_timeline(self.ssm, self.latent, snapshots[-keep:], surrogates[-keep:], keep, plan)
+        dropped = self.past.dropped + len(snapshots) - keep
+        self.past = Past(dropped + keep, dropped, memory, self.past.correction)
+        if self.paths:
+            self.refresh()
+            return
         self.filters, _, cost = run_filters(self.history, z, keep)
         self.spend(cost)
-        dropped = self.past.dropped + len(snapshots) - keep
-        self.past = Past(dropped + keep, dropped, memory)
+
+    def _evidence_until(self, count: int) -> Float[np.ndarray, " S"]:
+        """The log evidence of the particles by all data up to one of those that are kept."""
+        z, correction = self.particles.z, self.past.correction
+        if correction is None:
+            _, increments, cost = run_filters(self.history, z, len(self.history.snapshots))
+            self.spend(cost)
+            increments = increments + self.history.log_corrections(z)
+            return self._evidence_before(z, increments[:, : count + 1])  # one more: the last column is left out
+        until = self.history.until(count)
+        shared, seconds = shared_history(until, correction.central, self.past.summarised)
+        found = evaluate(until, shared, z, correction.paths, self.rng)
+        self.spend(found.spent + Spent(0, seconds))
+        return self.past.remembered(z) + found.log_evidence + found.log_increment
 
     def increments(self, history: Timeline, z: Float[np.ndarray, "S d"]) -> tuple[Filters, np.ndarray]:
         """Filters of values of ``z`` over all data of a history, and the log evidence increment of each snapshot."""
