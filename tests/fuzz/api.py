@@ -22,6 +22,7 @@ import seqgp
 NOW = {"LinearKernel": "DotProduct", "Product": "PerColumn"}  # kernels of the oracle by their names in seqgp
 KERNELS, LIKELIHOODS, MEANS = "seqgp.kernels", "seqgp.likelihoods", "seqgp.means"  # where the parts of models live
 WIDTH = 1e-12  # of a narrow prior, relative
+INTERVAL = 1e-9  # the same for an interval, whose ends must differ by many digits
 
 
 def absolute(a, b, width):
@@ -56,7 +57,7 @@ def slot(value: Any, bounded: bool = False) -> str:
     if name == "narrow":
         if given[0] > 0 and not bounded:
             return f"dist.LogNormal(np.array({float(np.log(given[0]))!r}), np.array({WIDTH!r}))"
-        width = WIDTH * max(abs(given[0]), 1e-3)
+        width = INTERVAL * max(abs(given[0]), 1e-3)
         return f"dist.Uniform(np.array({given[0] - width!r}), np.array({given[0] + width!r}))"
     if name == "sigmoid":
         return f"seqgp.ScaledSigmoid({', '.join(repr(float(one)) for one in given)})"

@@ -13,7 +13,7 @@ from . import api, refusals, verdicts
 from .data import Frame, context_for, draw_data, draw_frame, draw_points, filled, spread
 from .shapes import Shape
 from .truth import Answer, Unsure, answer
-from .values import numbers, sd_of
+from .values import leaves, numbers, sd_of
 
 NOISE = 1.0  # of a particle's log evidence by paths, beyond which seqgp warns
 MOVED = 10.0  # widths of a narrow prior by which data move a parameter that is to be known
@@ -131,7 +131,7 @@ def compare(case: Case, ran: Ran) -> list[str]:
     rows = Rows.of([(q.t, q.x, np.full(len(q.x), np.nan), q.context) for q in asked])
     error, forget = float(info.extras["kernel_error"]), case.settings.get("forget", 1.0)
     true = answer(case.model, case.snapshots, rows, np.random.default_rng(case.seed), error, forget)
-    if case.shape.how != "known" and abs(true.log_evidence) * api.WIDTH > MOVED:
+    if abs(true.log_evidence) * _width(case) > MOVED:
         raise Unsure(f"a log evidence of {true.log_evidence:.1e} moves parameters even where their priors are narrow")
     allowed, now = _tolerances(case, info, true)
     found: list[Any] = []
@@ -151,6 +151,14 @@ def compare(case: Case, ran: Ran) -> list[str]:
     for name, drawn, part in _smoothed(case, ran, past):
         found += verdicts.check_draws(name, drawn, part, few, allowed)
     return [str(one) for one in found]
+
+
+def _width(case: Case) -> float:
+    """Of the narrow priors: intervals are those of slowness, and of what may be negative."""
+    values = [one[1] for one in leaves(case.model) if isinstance(one, tuple) and one[0] == "narrow"]
+    if not values:
+        return 0.0
+    return api.INTERVAL if case.shape.delayed or min(values) <= 0 else api.WIDTH
 
 
 def _tolerances(case: Case, info: Any, true: Answer) -> tuple[verdicts.Tolerance, verdicts.Tolerance]:

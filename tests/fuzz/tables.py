@@ -74,7 +74,8 @@ def rescaled(case: Case, c: float, d: float, v: float = 1.0) -> Case:
         cycle = {"period": feature["period"] * c} if feature.get("period") else {}
         mean["features"].append({**feature, **cycle, "weight": times(feature["weight"], factor)})
     likelihood = seasonal(dict(case.model["likelihood"]))
-    likelihood["noise"] = times(likelihood["noise"], v)
+    if "noise" in likelihood:
+        likelihood["noise"] = times(likelihood["noise"], v)
     in_units = {"limit", "error"} if likelihood.get("combine") == "squares" else {"limit"}
     if likelihood.get("trend") is not None:
         likelihood["trend"] = times(likelihood["trend"], 1 / c)
@@ -110,7 +111,7 @@ def _toml(value: Any) -> str:
             return f'{{ distribution = "Normal", loc = {float(value[1])!r}, scale = {float(value[2])!r} }}'
         if value[1] > 0:
             return f'{{ distribution = "LogNormal", loc = {float(np.log(value[1]))!r}, scale = {api.WIDTH!r} }}'
-        width = api.WIDTH * max(abs(value[1]), 1e-3)
+        width = api.INTERVAL * max(abs(value[1]), 1e-3)
         return f'{{ distribution = "Uniform", low = {value[1] - width!r}, high = {value[1] + width!r} }}'
     return f'"{value}"' if isinstance(value, str) else repr(value)
 

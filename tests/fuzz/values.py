@@ -25,6 +25,13 @@ def mapped(tree: Any, function: Callable[[Any], Any]) -> Any:
     return function(tree)
 
 
+def leaves(tree: Any) -> list[Any]:
+    """The priors, numbers and names of a model, in order."""
+    found: list[Any] = []
+    mapped(tree, found.append)
+    return found
+
+
 def wide_slots(model: dict) -> list[tuple]:
     """The priors that are inferred, in order."""
     found: list[tuple] = []

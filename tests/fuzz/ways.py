@@ -15,7 +15,7 @@ from tests.oracles.dense import Rows
 from . import api, entrances, tables
 from .cases import Case, Question, compare, execute, ratio_of
 from .sameness import alike, same, same_runs
-from .values import mapped, wide_slots
+from .values import leaves, mapped, wide_slots
 
 
 def plain(case: Case) -> list[str]:
@@ -73,7 +73,7 @@ def changed(case: Case) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         store = f"{folder}/run"
         execute(case._replace(snapshots=case.snapshots[:-1]), store=store)
-        if rng.random() < 0.5 and any(isinstance(one, tuple) for one in _leaves(case.model)):
+        if rng.random() < 0.5 and any(isinstance(one, tuple) for one in leaves(case.model)):
             return _unless_refused("another model", _with_another_model(case), store=store)
         other = _corrected(case)
         if other is None:
@@ -111,12 +111,6 @@ def _corrected(case: Case) -> Case | None:
     if np.isnan(y).all() or np.array_equal(near, y, equal_nan=True) or bounded:
         return None
     return case._replace(snapshots=[(t, x, near, context), *case.snapshots[1:]])
-
-
-def _leaves(tree: Any) -> list[Any]:
-    found: list[Any] = []
-    mapped(tree, found.append)
-    return found
 
 
 def permuted(case: Case) -> list[str]:
