@@ -124,7 +124,8 @@ def verdict_4(differences: np.ndarray) -> str:
     """What the data sets say about each score, in words: by signed ranks, since differences have long tails."""
     texts = []
     for name, values in zip(("mean log density", "log score"), differences.T):
-        middle, p = float(np.median(values)), float(wilcoxon(values)[1]) if values.any() else 1.0
+        _, p = np.asarray(wilcoxon(values)) if values.any() else (0.0, 1.0)
+        middle = float(np.median(values))
         direction = "the past helps" if middle > 0 else "the past hurts"
         words = direction if p < 0.05 else "no difference beyond the noise of the data sets"
         counts = f"higher on {int((values > 0).sum())} of {len(values)}"

@@ -9,7 +9,7 @@ import pytest
 import seqgp
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
-ROWS = PAGE[: PAGE.index("has three independent choices")].splitlines()
+ROWS = PAGE[: PAGE.index("has two independent choices")].splitlines()
 TABLES = "\n".join(  # the code of a row is its first cell, or what follows the name of a kind
     row.split("` | ")[0] + "`" if row.startswith("| `") else row for row in ROWS if row.startswith("|")
 )
