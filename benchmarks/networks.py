@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import resource
+import tempfile
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -13,6 +15,8 @@ from experiments.long_streams import simulate_stream
 
 import seqgp
 from benchmarks.lines import Line, in_own_process, main, seconds_of
+from benchmarks.stream_peers.driver import PEERS, peer
+from benchmarks.stream_peers.problem import Stream
 from seqgp.samplers.online.filters import advanced, run_filters
 from seqgp.samplers.online.history import build_timeline
 from seqgp.samplers.online.network import FIRST_PLAN
@@ -24,6 +28,7 @@ class NetworkSizes(NamedTuple):
     few: int = 200
     more: int = 800
     many: int = 1000
+    most: int = 5000
     steps: int = 20
     particles: int = 128
     stream: int = 10_000
@@ -31,7 +36,7 @@ class NetworkSizes(NamedTuple):
     turns: int = 2
 
 
-SMALL_NETWORKS = NetworkSizes(64, 66, 68, 2, 16, 70, 25, 1)
+SMALL_NETWORKS = NetworkSizes(64, 66, 68, 70, 2, 16, 70, 25, 1)
 
 
 def lines(quick: bool = False) -> list[Line]:
@@ -42,6 +47,8 @@ def lines(quick: bool = False) -> list[Line]:
         in_own_process(dense_over_low_rank, sizes.more, sizes, 30.0),
         in_own_process(gaps_over_complete, sizes),
         *in_own_process(many_stations, sizes),
+        *in_own_process(most_stations, sizes, 0.0),
+        *in_own_process(most_stations, sizes, 0.1),
         in_own_process(longest_step, sizes),
     ]
 
@@ -75,22 +82,53 @@ def _filter_step(data: list[seqgp.Snapshot], rank: int, sizes: NetworkSizes) -> 
 
 
 def many_stations(sizes: NetworkSizes) -> list[Line]:
-    """Seconds a step, peak memory, and a map."""
-    model, state, seconds = network_model(), None, []
-    sampler = seqgp.OnlineSampler(model, particles=sizes.particles, draws=200)
-    for i, snapshot in enumerate(simulated_network(sizes.many, sizes.steps, 0.1)):
-        key = jax.random.fold_in(jax.random.key(0), i)
-        state, info = sampler.init(key, snapshot) if state is None else sampler.step(key, state, snapshot)
-        seconds.append(info.seconds)
-    assert state is not None
+    """Seconds a step, peak memory, a map, and a fit of the same data by GPBoost."""
+    data = simulated_network(sizes.many, sizes.steps, 0.1)
+    state, seconds = _followed(data, sizes.particles)
     name = f"N={sizes.many}, 10% missing, T={sizes.steps}, {sizes.particles} particles"
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     return [
         Line(f"{name}: seconds a step", float(np.mean(seconds)), 6, "<="),
-        Line(f"{name}: peak memory, GB", peak, 8, "<="),
+        Line(f"{name}: peak memory, GB", _peak(), 8, "<="),
         Line(f"map of {sizes.points} points, N={sizes.many}, 200 draws: seconds",
-             predict_map(model, state, sizes.points), 30, "<="),
+             predict_map(network_model(), state, sizes.points), 30, "<="),
+        *gpboost_over_step(data, float(np.mean(seconds))),
     ]  # fmt: skip
+
+
+def most_stations(sizes: NetworkSizes, missing: float) -> list[Line]:
+    """Two snapshots, with half of the particles: most of the time goes into eigenvectors."""
+    state, seconds = _followed(simulated_network(sizes.most, 2, missing), max(sizes.particles // 2, 16))
+    gaps = f"{missing:.0%} missing" if missing else "complete"
+    name = f"N={sizes.most}, {gaps}, T=2, {len(state.particles.z)} particles"
+    return [Line(f"{name}: seconds a step", float(np.mean(seconds))), Line(f"{name}: peak memory, GB", _peak())]
+
+
+def _followed(data: list[seqgp.Snapshot], particles: int) -> tuple[seqgp.OnlineState, list[float]]:
+    sampler, seconds = seqgp.OnlineSampler(network_model(), particles=particles, draws=200), []
+    state, info = sampler.init(jax.random.fold_in(jax.random.key(0), 0), data[0])
+    seconds.append(info.seconds)
+    for i, snapshot in enumerate(data[1:], 1):
+        state, info = sampler.step(jax.random.fold_in(jax.random.key(0), i), state, snapshot)
+        seconds.append(info.seconds)
+    return state, seconds
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+def gpboost_over_step(data: list[seqgp.Snapshot], step: float, python: Path = PEERS) -> list[Line]:
+    """One maximum-likelihood fit of all data (Vecchia's approximation) over one step; after ``make peers`` alone."""
+    if not python.exists():
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "network.npz"
+        Stream(data[0].x, np.stack([one.y for one in data])).save(file)
+        found = peer(python, "gpboost_network", file)
+    name = f"N={len(data[0].x)}, T={len(data)}: GPBoost's one maximum-likelihood fit over one step"
+    if "error" in found:
+        return [Line(name, float("nan"), detail=found["error"])]
+    return [Line(name, found["seconds"] / step, detail=f"{found['seconds']:.3g} s against {step:.3g} s")]
 
 
 def longest_step(sizes: NetworkSizes) -> Line:

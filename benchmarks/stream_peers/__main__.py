@@ -6,7 +6,6 @@ Everything runs after one another on the same machine. ``--peers`` names the Pyt
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import tempfile
 import time
@@ -19,12 +18,11 @@ import numpyro.distributions as dist
 
 import seqgp
 from benchmarks.driver import machine
+from benchmarks.stream_peers.driver import PEERS, ROOT, peer
 from benchmarks.stream_peers.problem import NAMES, PRIOR, Stream, simulate, some_values, summary
 from seqgp.samplers.online.filters import run_filters
 from seqgp.samplers.online.history import build_timeline
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
 SCRIPTS = ("particles_ibis", "dynamax_filter", "cuthbert_filter", "gpboost_fit")
 PACKAGES = ("particles", "dynamax", "cuthbertlib", "numpyro", "gpboost", "jax")
 LABELS = ("time lengthscale", "space lengthscale", "scale", "noise")
@@ -62,15 +60,6 @@ def ours(stream: Stream) -> dict[str, Any]:
         "seconds": seconds, "compile_seconds": first - seconds, "filter_seconds": filters, "ess": last.ess,
         "log_evidence": last.log_evidence, "log_likelihood": increments.sum(axis=1), **summary(draws),
     }  # fmt: skip
-
-
-def peer(python: Path, script: str, data: Path) -> dict[str, Any]:
-    """What a script prints; an error is kept, and the others go on."""
-    ended = subprocess.run([python, HERE / f"{script}.py", data], capture_output=True, text=True, check=False)
-    lines = ended.stdout.strip().splitlines()
-    if ended.returncode or not lines:
-        return {"error": (ended.stderr.strip().splitlines() or ["no output"])[-1]}
-    return json.loads(lines[-1])
 
 
 def versions(python: Path) -> str:
@@ -146,7 +135,7 @@ def moments(one: dict[str, Any]) -> list[str]:
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stream_peers", description=str(__doc__))
-    parser.add_argument("--peers", type=Path, default=ROOT / "build" / "peers" / "bin" / "python")
+    parser.add_argument("--peers", type=Path, default=PEERS)
     parser.add_argument("--quick", action="store_true", help="a small stream: whether it runs, not how fast")
     parser.add_argument("--page", type=Path, help="docs/peers.md, or out/peers.md if quick")
     arguments = parser.parse_args(argv)
