@@ -38,7 +38,7 @@ def client(straight):  # what it compiled, the workers load
 @pytest.fixture(autouse=True)
 def two_workers(request):
     if "client" in request.fixturenames:
-        request.getfixturevalue("client").wait_for_workers(2, timeout=60)
+        request.getfixturevalue("client").wait_for_workers(2, timeout=400)
 
 
 def test_draws_are_those_of_one_process(client, straight, tmp_path):

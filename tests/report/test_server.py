@@ -190,7 +190,7 @@ def test_a_signal_stops_it(folder, number, code):
         address = json.loads(process.stdout.readline())["address"]
         assert address.startswith("http://127.0.0.1:")
         process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=400)
     assert process.returncode == code
     assert json.loads(out) == {"stopped": True}
     assert "Traceback" not in err

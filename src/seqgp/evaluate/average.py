@@ -8,9 +8,11 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Array, Float, Key
 
 from seqgp.base.errors import DataError
+from seqgp.base.snapshot import Context
 from seqgp.base.transforms import transform_of
 from seqgp.evaluate.compare import check_runs, evidence_of, forecast_times
 from seqgp.evaluate.predict import Prediction, predict
@@ -30,7 +32,7 @@ class MixturePrediction(Prediction):
     _parts: tuple[Prediction, ...]
     _weights: Float[np.ndarray, " K"]
 
-    def log_densities(self, y_new: Any) -> Float[np.ndarray, " draws"]:
+    def log_densities(self, y_new: npt.ArrayLike) -> Float[np.ndarray, " draws"]:
         """Log densities of all of ``y_new`` for each draw of each model, weighted: their mean is the mixture's."""
         y = self._check(y_new)
         return self._mixed([part.log_densities(y) for part in self._parts])
@@ -57,7 +59,12 @@ class Average(NamedTuple):
     by: str
 
     def predict(
-        self, key: Key[Array, ""], x_new: Any, t: float | None = None, context: Any = None, joint: bool = True
+        self,
+        key: Key[Array, ""],
+        x_new: npt.ArrayLike,
+        t: float | None = None,
+        context: Context = None,
+        joint: bool = True,
     ) -> MixturePrediction:
         """The mixture of the models' predictions, in the units of the data; arguments as of :func:`seqgp.predict`.
 

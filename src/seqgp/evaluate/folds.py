@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from seqgp.base.errors import DataError
 from seqgp.base.snapshot import Snapshot
@@ -113,7 +114,7 @@ def _taken(one: Snapshot, rows: np.ndarray) -> Snapshot:
     if len(rows) == len(one.x):
         return one
 
-    def some(leaf: Any) -> Any:
+    def some(leaf: PyTree) -> Any:
         values = np.asarray(leaf)
         return values[rows] if values.shape[:1] == (len(one.x),) else leaf
 

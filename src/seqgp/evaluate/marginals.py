@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Float, Key
 
 from seqgp.base.errors import DataError, SamplerError
+from seqgp.base.snapshot import Context
 from seqgp.linalg.types import Array
 from seqgp.model import Model
 from seqgp.runtime.memory import BYTES_PER_FLOAT, check_fits
@@ -38,7 +39,7 @@ class Marginals(NamedTuple):
 
 
 def marginal_moments(
-    model: Model, state: State, x: Float[np.ndarray, "n D"], t: float, context: Any = None, batch: int = BATCH
+    model: Model, state: State, x: Float[np.ndarray, "n D"], t: float, context: Context = None, batch: int = BATCH
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of ``f`` at each input, ``(draws, n)``, for each posterior draw.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Key
 
 from seqgp.base.errors import DataError
-from seqgp.base.snapshot import as_context
+from seqgp.base.snapshot import Context, as_context
 from seqgp.base.transforms import Transform
 from seqgp.evaluate.predict import draw_data
 from seqgp.linalg.types import Array
@@ -36,7 +36,7 @@ def predict_past(
     state: State,
     x: np.ndarray,
     t: float,
-    context: Any = None,
+    context: Context = None,
     transform: Transform | None = None,
 ) -> PastPrediction:
     """Draw the latent function and new data at a past time, by smoothing.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 import numpy as np
@@ -10,6 +10,7 @@ from jaxtyping import Float
 from scipy.special import logsumexp, ndtr
 from scoringrules import crps_mixnorm
 
+from seqgp.base.snapshot import Context
 from seqgp.evaluate import scores
 from seqgp.evaluate.predict import Prediction
 from seqgp.likelihoods.gaussian import RATIOS
@@ -135,7 +136,7 @@ def _mixture(predictive: ParticlePredictive, model: Model) -> GaussianMixture:
     return GaussianMixture(mean, sd, counts / counts.sum())
 
 
-def _noises(model: Model, context: Any, z, ratios):
+def _noises(model: Model, context: Context, z, ratios):
     def one(z, ratios):
         parameters = model.parameters(z)
         return model.likelihood.noise(context, parameters if ratios is None else parameters | {RATIOS: ratios})

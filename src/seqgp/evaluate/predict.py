@@ -8,11 +8,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 import numpyro.distributions as dist
 from jaxtyping import Float, Key
 
 from seqgp.base.errors import DataError, ModelError, SamplerError
-from seqgp.base.snapshot import as_context, as_floats, as_inputs
+from seqgp.base.snapshot import Context, as_context, as_floats, as_inputs
 from seqgp.base.validation import require_x64
 from seqgp.evaluate import scores
 from seqgp.evaluate.marginals import Marginals, marginal_moments
@@ -45,7 +46,7 @@ class Prediction(eqx.Module):
     _parameters: dict[str, Array]
     _predictive: Predictive
 
-    def log_score(self, y_new: Any, pointwise: bool = False) -> float | Float[np.ndarray, " n"]:
+    def log_score(self, y_new: npt.ArrayLike, pointwise: bool = False) -> float | Float[np.ndarray, " n"]:
         """The log of the mean predictive density over draws: of all of ``y_new`` jointly, or of each value.
 
         Missing values (NaN) drop out. For Gaussian data the latent of each draw is integrated out exactly.
@@ -56,7 +57,7 @@ class Prediction(eqx.Module):
             return np.where(np.isnan(y), np.nan, values)
         return float(scores.log_mean_exp(self.log_densities(y)))
 
-    def log_densities(self, y_new: Any) -> Float[np.ndarray, " draws"]:
+    def log_densities(self, y_new: npt.ArrayLike) -> Float[np.ndarray, " draws"]:
         """The log predictive density of all of ``y_new`` jointly, for each draw of the posterior."""
         y = self._check(y_new)
         if self._model.likelihood.conjugate:
@@ -64,7 +65,7 @@ class Prediction(eqx.Module):
         each = np.where(np.isnan(y), 0.0, self._log_densities(y))
         return each.reshape(len(each), -1).sum(axis=1)
 
-    def crps(self, y_new: Any) -> float:
+    def crps(self, y_new: npt.ArrayLike) -> float:
         """The continuous ranked probability score, averaged over the observed values; the smaller, the better.
 
         Each value's score is that of its own marginal, from all draws; missing values (NaN) are left out of the mean.
@@ -72,7 +73,7 @@ class Prediction(eqx.Module):
         draws, y = self._observed(y_new)
         return float(scores.crps(draws, y).mean())
 
-    def pit(self, y_new: Any) -> Float[np.ndarray, " n"]:
+    def pit(self, y_new: npt.ArrayLike) -> Float[np.ndarray, " n"]:
         """The probability integral transform of each observed value among its own draws; nothing is averaged.
 
         Uniform where the prediction is calibrated, but not independent: values of one snapshot share the latent.
@@ -80,7 +81,7 @@ class Prediction(eqx.Module):
         draws, y = self._observed(y_new)
         return scores.pit(draws, y)
 
-    def coverage(self, y_new: Any, probability: float = 0.95) -> float:
+    def coverage(self, y_new: npt.ArrayLike, probability: float = 0.95) -> float:
         """The share of the observed values inside their own central interval, whose ends are quantiles over draws.
 
         It is an average over the values of one snapshot, which are correlated: of a single snapshot it may be far from
@@ -98,7 +99,7 @@ class Prediction(eqx.Module):
         low, high = np.quantile(np.asarray(self.y), [(1 - probability) / 2, (1 + probability) / 2], axis=0)
         return low, high
 
-    def _check(self, y_new: Any) -> np.ndarray:
+    def _check(self, y_new: npt.ArrayLike) -> np.ndarray:
         y = as_floats(y_new, "scores: y")
         if y.shape != self.y.shape[1:]:
             raise DataError(f"scores: y has shape {y.shape}, but the prediction has {self.y.shape[1:]}")
@@ -106,7 +107,7 @@ class Prediction(eqx.Module):
             raise DataError("scores: all of y is missing")
         return y
 
-    def _observed(self, y_new: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _observed(self, y_new: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         y = self._check(y_new)
         seen = ~np.isnan(y)
         return np.asarray(self.y)[:, seen], y[seen]
@@ -117,7 +118,7 @@ class Prediction(eqx.Module):
         return np.asarray(run())
 
 
-def _log_densities(model: Model, context: Any, f, parameters, y):
+def _log_densities(model: Model, context: Context, f, parameters, y):
     def one(f, parameters):
         return model.likelihood.distribution(f, context, parameters).log_prob(y)
 
@@ -128,9 +129,9 @@ def predict(
     key: Key[Array, ""],
     model: Model,
     state: State,
-    x_new: Any,
+    x_new: npt.ArrayLike,
     t: float | None = None,
-    context: Any = None,
+    context: Context = None,
     joint: bool = True,
 ) -> Prediction:
     """Draw the latent function and new data at ``x_new``.
@@ -209,7 +210,7 @@ def draw_data(key, model: Model, f, context, parameters) -> Array:
     return run()
 
 
-def _sample_data(model: Model, context: Any, keys, f, parameters):
+def _sample_data(model: Model, context: Context, keys, f, parameters):
     def one(inputs):
         key, f, parameters = inputs
         distribution = model.likelihood.distribution(f, context, parameters)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Key
 
-from seqgp.base.snapshot import Snapshot
+from seqgp.base.snapshot import Context, Snapshot
 from seqgp.evaluate.point_scores import DrawnData
 from seqgp.likelihoods.base import fill_missing
 from seqgp.linalg.types import Array
@@ -78,7 +78,7 @@ def _parameters(model: Model, z):
     return jax.vmap(model.parameters)(z)
 
 
-def _data(model: Model, context: Any, keys, f, parameters, y):
+def _data(model: Model, context: Context, keys, f, parameters, y):
     def one(key, f, parameters):
         distribution = model.likelihood.distribution(f, context, parameters)
         return jnp.asarray(distribution.sample(key), float), distribution.log_prob(y)

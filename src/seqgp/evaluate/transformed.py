@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Float
 
 from seqgp.base.errors import DataError
@@ -24,7 +23,7 @@ class TransformedPrediction(Prediction):
     _inner: Prediction
     _transform: Transform = eqx.field(static=True)
 
-    def log_densities(self, y_new: Any) -> Float[np.ndarray, " draws"]:
+    def log_densities(self, y_new: npt.ArrayLike) -> Float[np.ndarray, " draws"]:
         """The log predictive density of all of ``y_new`` jointly, for each draw of the posterior."""
         w, log_jacobian = self._transformed(self._check(y_new))
         if np.isnan(w).all():

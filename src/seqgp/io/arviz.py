@@ -13,6 +13,7 @@ from jaxtyping import Array
 
 from seqgp.base.errors import extra
 from seqgp.base.info import ChainInfo, Info, OnlineInfo
+from seqgp.base.snapshot import Context
 from seqgp.base.transforms import Transform, transform_of
 from seqgp.io.errors import StoreError
 from seqgp.io.naming import Naming, naming_of
@@ -168,7 +169,7 @@ def _station_noise(state: State, x: np.ndarray) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _new_data(model: Model, context: Any, keys: Array, f: Array, z: Array, noise: Any) -> Array:
+def _new_data(model: Model, context: Context, keys: Array, f: Array, z: Array, noise: Any) -> Array:
     def one(key, f, z, noise):
         parameters = model.parameters(z)
         if noise is not None:  # of each station
@@ -212,7 +213,7 @@ def _constant(records: list[Record], locations: Locations, naming: Naming) -> xr
     return data if naming.inputs is None else data.assign_coords(dimension=naming.inputs)
 
 
-def _named_leaves(context: Any) -> dict[str, np.ndarray]:
+def _named_leaves(context: Context) -> dict[str, np.ndarray]:
     leaves, _ = jax.tree_util.tree_flatten_with_path(context)
     named = {jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf) for path, leaf in leaves}
     return {f"context.{name}" if name in ("", "x") else name: leaf for name, leaf in named.items()}

@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from jaxtyping import Key
+
 from seqgp.base.info import Info
 from seqgp.base.snapshot import Snapshot
 from seqgp.base.transforms import transform_of
@@ -20,6 +22,7 @@ from seqgp.io.step import labels_of
 from seqgp.io.store import Store
 from seqgp.io.timestamps import moment_text
 from seqgp.io.writer import Writer
+from seqgp.linalg.types import Array
 from seqgp.samplers.arrivals import Arrivals
 from seqgp.samplers.base import Sampler, State
 from seqgp.samplers.loop import Callback, Late, LateOption, loop
@@ -74,7 +77,7 @@ class Session:
     def extend(
         self,
         snapshots: Iterable[Snapshot] | Callable[[Seen], Iterable[Snapshot]],
-        key: Any = None,
+        key: Key[Array, ""] | None = None,
         configuration: dict[str, Any] | None = None,
         callbacks: Callback | Iterable[Callback] = (),
         progress: bool | None = None,

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from jaxtyping import Key
+
 from seqgp.base.errors import SeqgpError
 from seqgp.base.snapshot import Snapshot
 from seqgp.io.errors import DamagedError, StoreError
@@ -32,6 +34,7 @@ from seqgp.io.manifest import (
 )
 from seqgp.io.step import Step
 from seqgp.io.writer import Writer
+from seqgp.linalg.types import Array
 from seqgp.model import Model
 from seqgp.samplers.base import Sampler
 
@@ -148,7 +151,7 @@ class Store:
     def writing(
         self,
         sampler: Sampler,
-        key: Any = None,
+        key: Key[Array, ""] | None = None,
         keep: int | None = None,
         configuration: dict[str, Any] | None = None,
     ) -> Iterator[Writer]:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from seqgp.base.errors import DataError, extra
-from seqgp.base.snapshot import Snapshot
+from seqgp.base.snapshot import Context, Snapshot
 from seqgp.base.transforms import Transform
 from seqgp.io.dates import UNITS, compact_dates, counted, holds_dates, parse_dates
 from seqgp.io.errors import TableError
@@ -63,7 +63,7 @@ class Labelled(Snapshot):
         t: Any,
         x: Any,
         y: Any,
-        context: Any = None,
+        context: Context = None,
         labels: list[str] | None = None,
         records: tuple[int, int] | None = None,
     ):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from seqgp.fields.operators import Events
 from seqgp.fields.protocol import Root
@@ -56,11 +56,11 @@ class Target(Protocol):
         """What follows from the kernel's parameters alone: costly, for a covariance matrix is factored."""
         ...
 
-    def offset(self, conditional: Any) -> Float[Array, " n"]:
+    def offset(self, conditional: PyTree) -> Float[Array, " n"]:
         """The prior mean of the sites, given the window."""
         ...
 
-    def root(self, conditional: Any) -> Root:
+    def root(self, conditional: PyTree) -> Root:
         """The square root of the prior covariance of the sites."""
         ...
 
@@ -94,7 +94,7 @@ class Target(Protocol):
 class Place(NamedTuple):
     """The affine map from ``nu`` to the sites at one ``z``."""
 
-    conditional: Any  # what follows from the kernel's parameters, as the target made it
+    conditional: PyTree  # what follows from the kernel's parameters, as the target made it
     offset: Float[Array, " n"]
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Key
+from jaxtyping import Bool, Float, Int, Key, PyTree
 
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.mcmc.moves import SweepInfo
@@ -107,7 +107,7 @@ class Tuned(NamedTuple):
     """The updates to use (others, where theirs could not be prepared), what is frozen, and what is worth saying."""
 
     updates: Updates
-    tuning: Any
+    tuning: PyTree
     remarks: tuple[str, ...] = ()
 
 
@@ -137,20 +137,20 @@ class Updates(Protocol):
         """Before the first sweep: what is frozen, found at the prior mean of ``z``."""
         ...
 
-    def retune(self, target: Exploration, tuning: Any, warm: WarmUp) -> Any:
+    def retune(self, target: Exploration, tuning: PyTree, warm: WarmUp) -> Any:
         """After a stage of the warm-up: the tuning found anew, nearer to where the posterior is."""
         ...
 
-    def chart_at(self, target: Target, z: Float[Array, " d"], tuning: Any) -> Chart:
+    def chart_at(self, target: Target, z: Float[Array, " d"], tuning: PyTree) -> Chart:
         """The coordinates that a chain of these updates lives in."""
         ...
 
-    def transfer(self, key: Key[Array, ""], target: Target, position: Position, tuning: Any) -> Position:
+    def transfer(self, key: Key[Array, ""], target: Target, position: Position, tuning: PyTree) -> Position:
         """The position on the target of the next draw, whose window is new and whose ``z`` is the old one."""
         ...
 
     def sweep(
-        self, key: Key[Array, ""], target: Target, position: Position, tuning: Any, first: bool
+        self, key: Key[Array, ""], target: Target, position: Position, tuning: PyTree, first: bool
     ) -> tuple[Position, SweepInfo]:
         """All moves in turn, for one draw of a step or of the initial sample (``first``)."""
         ...

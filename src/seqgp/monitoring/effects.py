@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.linalg import cho_factor, cho_solve
 
+from seqgp.base.priors import Parameters
 from seqgp.base.snapshot import Snapshot
 from seqgp.model import Model
 from seqgp.runtime.engine import compiled
@@ -99,7 +100,7 @@ class StationFit(NamedTuple):
 
 
 def fit_station(
-    model: Model, parameters: dict[str, Any], window: StationWindow, station: str, without: Collection[str] = ()
+    model: Model, parameters: Parameters, window: StationWindow, station: str, without: Collection[str] = ()
 ) -> StationFit | None:
     """A station among its neighbours; ``None`` where it has no data in the window.
 
@@ -130,7 +131,7 @@ def natural_means(model: Model, means: dict[str, Any]) -> dict[str, Any]:
     return {name: np.asarray(means.get(name, value)) for name, value in known.items()}
 
 
-def _rows(model: Model, parameters: dict[str, Any], snapshot: Snapshot, names: Sequence[str]) -> tuple:
+def _rows(model: Model, parameters: Parameters, snapshot: Snapshot, names: Sequence[str]) -> tuple:
     n = len(snapshot.x)
     design = model.mean_function.design(snapshot.t, snapshot.x, snapshot.context)
     mean = np.asarray(design) @ np.asarray(model.mean_function.coefficients(parameters))
@@ -142,7 +143,7 @@ def _rows(model: Model, parameters: dict[str, Any], snapshot: Snapshot, names: S
 
 def _nearest(
     model: Model,
-    parameters: dict[str, Any],
+    parameters: Parameters,
     names: np.ndarray,
     x: np.ndarray,
     usable: np.ndarray,
@@ -162,7 +163,7 @@ def _nearest(
     return others[np.argsort(-correlation, kind="stable")[:most]].tolist(), seconds
 
 
-def _covariance(model: Model, parameters: dict[str, Any], t: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, float]:
+def _covariance(model: Model, parameters: Parameters, t: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, float]:
     n = len(t)
     more = next((size for size in SIZES if n <= size), -(-n // SIZES[-1]) * SIZES[-1]) - n
     t, x = np.pad(t, (0, more), mode="edge"), np.pad(x, ((0, more), (0, 0)), mode="edge")

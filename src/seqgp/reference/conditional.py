@@ -10,14 +10,15 @@ The matrices of the Matérn states are derivatives of the covariance function, a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 from numpy.polynomial import polynomial
 
+from seqgp.base.priors import Parameters
 from seqgp.base.snapshot import Snapshot
 from seqgp.kernels.base import within
 from seqgp.kernels.separable import Separable
@@ -131,7 +132,7 @@ def _stationary(order: int) -> np.ndarray:
     return np.array([[(-1.0) ** j * parts[i + j][0] for j in range(order)] for i in range(order)])
 
 
-def _space(model: Model, term: Separable, between: Any, parameters: dict[str, Any]) -> Float[Array, "M M"]:
+def _space(model: Model, term: Separable, between: PyTree, parameters: Parameters) -> Float[Array, "M M"]:
     matrix = term.space.covariance(between, within(parameters, "space"))
     return parameters["scale"] ** 2 * (matrix + model.jitter[0] * jnp.eye(matrix.shape[0]))
 

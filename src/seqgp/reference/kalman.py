@@ -15,6 +15,7 @@ from jaxtyping import Float
 from scipy.linalg import cho_factor, cho_solve, expm
 
 from seqgp.base.errors import DataError, ModelError
+from seqgp.base.priors import Parameters
 from seqgp.base.snapshot import Snapshot
 from seqgp.kernels.base import within
 from seqgp.kernels.separable import one_term
@@ -81,7 +82,7 @@ def kalman_smoother(model: Model, snapshots: Sequence[Snapshot]) -> Filtered:
     return _of_f(model, snapshots, process, parameters, means, covariances, log_likelihood)
 
 
-def _forward(model: Model, process: _Process, parameters: dict[str, Any], snapshots: Sequence[Snapshot]):
+def _forward(model: Model, process: _Process, parameters: Parameters, snapshots: Sequence[Snapshot]):
     n, p = len(process.space), len(process.drift)
     mean, covariance = np.zeros(n * p), np.kron(process.stationary, process.space)
     means, covariances, ahead, transitions, total = [], [], [], [], 0.0
@@ -126,13 +127,13 @@ def _of_f(model, snapshots, process, parameters, means, covariances, log_likelih
     )
 
 
-def mean_at(model: Model, snapshot: Snapshot, parameters: dict[str, Any]) -> Float[np.ndarray, " N"]:
+def mean_at(model: Model, snapshot: Snapshot, parameters: Parameters) -> Float[np.ndarray, " N"]:
     """The mean at the inputs of a snapshot."""
     design = jnp.asarray(model.mean_function.design(snapshot.t, snapshot.x, snapshot.context))
     return np.asarray(model.mean_function.value(parameters, design))
 
 
-def noise_at(model: Model, snapshot: Snapshot, parameters: dict[str, Any]) -> Float[np.ndarray, " N"]:
+def noise_at(model: Model, snapshot: Snapshot, parameters: Parameters) -> Float[np.ndarray, " N"]:
     """The standard deviation of each datum of a snapshot around ``f``."""
     context = model.likelihood.context_at(snapshot.t, snapshot.context)
     return np.broadcast_to(np.asarray(model.likelihood.noise(context, parameters)), snapshot.y.shape)
@@ -168,7 +169,7 @@ def _process(model: Model, snapshots: Sequence[Snapshot]) -> tuple[_Process, dic
     return _Process(drift, stationary, space), parameters
 
 
-def _state_space(kernel, parameters: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+def _state_space(kernel, parameters: Parameters) -> tuple[np.ndarray, np.ndarray]:
     """Drift and stationary covariance of the latent and its derivatives (Hartikainen & Särkkä 2010)."""
     lengthscale = float(parameters.get("time.lengthscale", np.nan))
     if isinstance(kernel, Matern12):

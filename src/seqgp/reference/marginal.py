@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key, PyTree
 from scipy.special import logsumexp
 
 from seqgp.base.errors import ModelError
+from seqgp.base.priors import Parameters
 from seqgp.base.snapshot import Snapshot
 from seqgp.base.validation import require_x64
 from seqgp.fields.operators import root_with_jitter
@@ -31,11 +32,11 @@ class Stack(NamedTuple):
     contexts: tuple[Any, ...]  # of the snapshots, as the likelihood sees them
     blanks: tuple[Float[Array, " N"], ...]  # zeros, as many as each snapshot has inputs
 
-    def mean(self, model: Model, parameters: dict[str, Any]) -> Float[Array, " n"]:
+    def mean(self, model: Model, parameters: Parameters) -> Float[Array, " n"]:
         """The mean at all sites."""
         return model.mean_function.value(parameters, self.design)
 
-    def variance(self, model: Model, parameters: dict[str, Any]) -> Float[Array, " m"]:
+    def variance(self, model: Model, parameters: Parameters) -> Float[Array, " m"]:
         """Of the noise of the observed values."""
         pairs = zip(self.contexts, self.blanks)
         noise = [blank + model.likelihood.noise(context, parameters) for context, blank in pairs]
@@ -72,13 +73,13 @@ def observed_distances(model: Model, data: Stack) -> Any:
     return model.kernel.prepare(data.t[data.observed], data.x[data.observed])
 
 
-def data_root(model: Model, data: Stack, prior: Float[Array, "m m"], parameters: dict[str, Any]) -> Float[Array, "m m"]:
+def data_root(model: Model, data: Stack, prior: Float[Array, "m m"], parameters: Parameters) -> Float[Array, "m m"]:
     """The Cholesky factor of the covariance of the data: latent, jitter and noise."""
     diagonal = model.jitter[0] * model.kernel.variance(parameters) + data.variance(model, parameters)
     return cholesky(prior + jnp.diag(diagonal))
 
 
-def log_marginal(model: Model, data: Stack, between: Any, parameters: dict[str, Any]) -> Float[Array, ""]:
+def log_marginal(model: Model, data: Stack, between: PyTree, parameters: Parameters) -> Float[Array, ""]:
     """``log p(y | parameters)``; ``between`` are the distances of the observed sites."""
     root = data_root(model, data, model.kernel.covariance(between, parameters), parameters)
     white = solve_lower(root, data.y - data.mean(model, parameters)[data.observed])
@@ -93,7 +94,7 @@ class Moments(NamedTuple):
     covariance: Float[Array, "n n"]
 
 
-def exact_moments(model: Model, data: Stack, parameters: dict[str, Any]) -> Moments:
+def exact_moments(model: Model, data: Stack, parameters: Parameters) -> Moments:
     """Mean and covariance of ``f`` at all sites given the data, at known parameters."""
     prior = model.kernel.covariance(model.kernel.prepare(data.t, data.x), parameters)
     prior = prior + model.jitter[0] * model.kernel.variance(parameters) * jnp.eye(prior.shape[0])
@@ -106,7 +107,7 @@ def exact_moments(model: Model, data: Stack, parameters: dict[str, Any]) -> Mome
 
 
 def draw_latent(
-    key: Key[Array, ""], model: Model, data: Stack, between: Any, parameters: dict[str, Any]
+    key: Key[Array, ""], model: Model, data: Stack, between: PyTree, parameters: Parameters
 ) -> Float[Array, " n"]:
     """An exact draw of the zero-mean latent at all sites given the data, by Matheron's rule.
 
@@ -125,7 +126,7 @@ def draw_latent(
     return f + cross @ solve_lower(seen, solve_lower(seen, residual), transpose=True)
 
 
-def gaussian_posterior(model: Model, snapshots: Sequence[Snapshot], parameters: dict[str, Any]) -> list[Moments]:
+def gaussian_posterior(model: Model, snapshots: Sequence[Snapshot], parameters: Parameters) -> list[Moments]:
     """The exact posterior of ``f`` at each time given all snapshots, at known parameters, any kernel.
 
     Args:

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import PyTree
 
 AXIS = "parts"
 
@@ -24,7 +25,7 @@ def spread(count: int) -> bool:
     return devices > 1 and count % devices == 0
 
 
-def placed(tree: Any, count: int) -> Any:
+def placed(tree: PyTree, count: int) -> Any:
     """Arrays of ``(count, …)`` on all devices, a share on each; as they are where there is one device."""
     if not spread(count):
         return tree
@@ -41,7 +42,7 @@ def on_each(function: Callable, count: int) -> Callable:
     return jax.shard_map(function, mesh=_mesh(), in_specs=share, out_specs=share, check_vma=False)
 
 
-def one_by_one(function: Callable, fixed: tuple, *parts: Any) -> Any:
+def one_by_one(function: Callable, fixed: tuple, *parts: PyTree) -> Any:
     """``function(*fixed, *part)`` for each part of arrays ``(count, …)``: every device takes its own, in turn."""
 
     def share(*parts):

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import numpy as np
+from jaxtyping import PyTree
 from threadpoolctl import ThreadpoolController
 
 from seqgp.runtime import stopping
@@ -30,11 +31,11 @@ _LOCK = threading.Lock()
 _local = threading.local()
 
 
-def _is_array(leaf: Any) -> bool:
+def _is_array(leaf: PyTree) -> bool:
     return isinstance(leaf, (np.ndarray, np.generic, jax.Array))
 
 
-def compiled(function: Callable, *args: Any) -> tuple[Callable[[], Any], float]:
+def compiled(function: Callable, *args: PyTree) -> tuple[Callable[[], Any], float]:
     """``function(*args)`` ready to run, and the seconds that its compilation took (0 where it had been compiled).
 
     Arrays are arguments; everything else in ``args`` (models, settings) is compiled in, and is part of the cache's key.
@@ -85,7 +86,7 @@ def _compiler_options() -> dict[str, str | bool]:
     return options
 
 
-def cached_by_shape(function: Callable, *args: Any) -> Any:
+def cached_by_shape(function: Callable, *args: PyTree) -> Any:
     """``function(*args)``, of which only the shapes of arrays matter, found once."""
     parts = [_parted(one) for one in args]
     return _cached(_SHAPES, _key(function, tuple(part.arrays for part in parts), parts), lambda: function(*args))[0]
@@ -109,7 +110,7 @@ class _Identity:
 class _Parted(NamedTuple):
     """An argument: its arrays, and what is compiled in."""
 
-    arrays: Any
+    arrays: PyTree
     static: Any
     identity: _Identity
     placed: bool  # whether the arrays are on the device
@@ -134,7 +135,7 @@ def _parted(argument: Any) -> _Parted:
     return parted
 
 
-def _key(function: Callable, arrays: Any, parts: Sequence[_Parted]) -> Any:
+def _key(function: Callable, arrays: PyTree, parts: Sequence[_Parted]) -> Any:
     leaves, structure = jax.tree.flatten(arrays)
     return (
         function,

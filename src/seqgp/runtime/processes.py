@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
+from jaxtyping import PyTree
 
 from seqgp.base.errors import SeqgpError
 
@@ -26,7 +27,7 @@ def share(count: int) -> slice:
     return slice(0, count) if rest else slice(jax.process_index() * each, (jax.process_index() + 1) * each)
 
 
-def gathered(tree: Any, count: int) -> Any:
+def gathered(tree: PyTree, count: int) -> Any:
     """Arrays of all ``count`` parts, ``(count, …)``, from those of this process; as they are where it has all."""
     if len(jax.tree.leaves(tree)[0]) == count:
         return tree
@@ -39,7 +40,7 @@ def gathered(tree: Any, count: int) -> Any:
         ) from error
 
 
-def same_everywhere(*trees: Any) -> bool:
+def same_everywhere(*trees: PyTree) -> bool:
     """Whether all processes call with the same arrays: otherwise they would wait for each other in vain."""
     processes = jax.process_count()
     if processes == 1:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Key
 
 from seqgp.base.info import Info
-from seqgp.base.snapshot import Snapshot
+from seqgp.base.snapshot import Context, Snapshot
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.model import Model
 from seqgp.runtime.progress import Progress
@@ -74,7 +74,7 @@ class State(Protocol):
         """The state with fewer draws, evenly spaced among the present ones."""
         ...
 
-    def predictive(self, model: Model, x: Float[np.ndarray, "n D"], t: float, context: Any = None) -> Predictive:
+    def predictive(self, model: Model, x: Float[np.ndarray, "n D"], t: float, context: Context = None) -> Predictive:
         """The latent function at new inputs, now or later; ``context`` has the covariates there."""
         ...
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from seqgp.samplers.gradient_moves import SHARE, accepted, leapfrog_count, leapfrogs, particle_root
 from seqgp.samplers.particles import Particles, systematic
@@ -33,7 +33,7 @@ GRADIENT_COST = 3  # of a gradient of the log evidence, in evaluations
 class Evaluated(NamedTuple):
     """Filters of values of ``z``, and what the data say about them."""
 
-    filters: Any
+    filters: PyTree
     log_evidences: Float[np.ndarray, " S"]  # of all data before the last snapshot (discounted, where the past is)
     log_increment: Float[np.ndarray, " S"]
     filter_steps: int  # per particle
@@ -64,7 +64,7 @@ class Rejuvenation(NamedTuple):
 
 
 def rejuvenate(
-    rng: np.random.Generator, particles: Particles, filters: Any, target: ParticleTarget, forced: bool = False
+    rng: np.random.Generator, particles: Particles, filters: PyTree, target: ParticleTarget, forced: bool = False
 ) -> tuple[Particles, Any, tuple[Rejuvenation, ...]]:
     """The particles given the last snapshot, rejuvenated where their ESS is too low.
 
@@ -90,7 +90,7 @@ def rejuvenate(
 
 
 def rejuvenate_at(
-    rng: np.random.Generator, particles: Particles, filters: Any, power: float, target: ParticleTarget
+    rng: np.random.Generator, particles: Particles, filters: PyTree, power: float, target: ParticleTarget
 ) -> tuple[Particles, Any, Rejuvenation]:
     """New particles for the data before and a power of the last snapshot."""
     start = time.perf_counter()
@@ -137,7 +137,7 @@ def _fit(particles: Particles, power: float, target: ParticleTarget) -> StudentP
 
 
 def _resample_and_move(
-    rng: np.random.Generator, particles: Particles, filters: Any, power: float, target: ParticleTarget
+    rng: np.random.Generator, particles: Particles, filters: PyTree, power: float, target: ParticleTarget
 ) -> tuple[Particles, Any, float, int]:
     """Resampled in proportion to the weights, then moved by Metropolis steps over the whole history.
 

@@ -12,10 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+from jaxtyping import PyTree
 
 from seqgp.base.errors import DataError, ModelError, SamplerError, one_line
 from seqgp.base.identity import without_code
-from seqgp.base.snapshot import Snapshot
+from seqgp.base.snapshot import Context, Snapshot
 from seqgp.base.validation import require_x64
 from seqgp.kernels.spatial import check_globe
 from seqgp.likelihoods.base import check_distribution
@@ -37,7 +38,7 @@ def check_key(key: Any) -> None:
     raise SamplerError(f"key: expected one random key, jax.random.key(0) say, got {got}")
 
 
-def check_together(key: Any, *trees: Any, particles: int = 0) -> None:
+def check_together(key: Any, *trees: PyTree, particles: int = 0) -> None:
     """Raise unless all processes of ``jax.distributed``, where there are several, take the same step."""
     check_key(key)
     processes = jax.process_count()
@@ -101,7 +102,7 @@ def _failed(model: Model, t: float, what: str) -> ModelError:
     return ModelError(f"likelihood failed on the snapshot at t = {t}: {what} (in {kind}({name}))")
 
 
-def _distribution_without_values(model: Model, x: np.ndarray, context: Any) -> Any:
+def _distribution_without_values(model: Model, x: np.ndarray, context: Context) -> Any:
     """What the likelihood returns for ``f`` at ``x``, of which shapes alone are asked."""
     found: list[Any] = []
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, PyTree
 
 from seqgp.kernels.base import Parameters, within
 from seqgp.linalg.types import Array, ArrayLike
@@ -117,12 +117,12 @@ class DelayedWindowFilter(DenseFilter):
         found, log_evidence = super().update(matrices, state, observation)  # pyright: ignore[reportArgumentType]
         return WindowFilterState(*found, state.age), log_evidence
 
-    def update_with_sites(self, matrices: Any, state: Any, observation: Observation) -> tuple[Any, GaussianSites]:
+    def update_with_sites(self, matrices: PyTree, state: Any, observation: Observation) -> tuple[Any, GaussianSites]:
         """The state given one more snapshot that is not Gaussian, and the sites of EP in the latent function itself."""
         found, sites = super().update_with_sites(matrices, state, observation)
         return WindowFilterState(*found, state.age), sites
 
-    def given_sites(self, matrices: Any, state: Any, observation: Observation, sites: GaussianSites) -> Any:
+    def given_sites(self, matrices: PyTree, state: Any, observation: Observation, sites: GaussianSites) -> Any:
         """The state given Gaussian sites in place of the data of a snapshot."""
         return WindowFilterState(*super().given_sites(matrices, state, observation, sites), state.age)
 
@@ -143,7 +143,7 @@ class DelayedWindowFilter(DenseFilter):
         newest = jnp.zeros(self.fields // self.sites).at[np.array(self._newest()) // self.sites].set(1.0)
         return prior, jnp.broadcast_to(newest, (len(dts), len(newest)))
 
-    def predict_f(self, matrices: Any, state: Any, query: Query) -> LatentGaussian:
+    def predict_f(self, matrices: PyTree, state: Any, query: Query) -> LatentGaussian:
         """Coefficients of the mean, and ``f`` at inputs, from the last snapshot on."""
         design = jnp.asarray(self.ssm.design(query.columns))
         offset = self.ssm.offset(matrices.parameters, query.columns)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, PyTree
 
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.statespace.dense import DenseFilter, DenseMatrices
@@ -118,7 +118,7 @@ def in_order(
 
 def last_states(
     filter: DenseFilter,
-    matrices: Any,
+    matrices: PyTree,
     observations: Observation,
     sites: GaussianSites,
     length: Int[Array, ""],

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, PyTree
 
 from seqgp.linalg.factor import solve_lower
 from seqgp.linalg.types import Array, ArrayLike
@@ -24,7 +24,7 @@ from seqgp.statespace.protocol import Filter
 
 
 def latent_moments(
-    filter: Filter, matrices: Any, state: Any, query: Query
+    filter: Filter, matrices: PyTree, state: Any, query: Query
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
     """Of ``f`` given one value of the parameters, with the coefficients of the mean integrated out."""
     if query.at_sites and isinstance(filter, (NetworkFilter, RotatedFilter)):
@@ -40,7 +40,7 @@ def latent_moments(
 
 
 def moments_and_columns(
-    filter: Filter, matrices: Any, state: Any, query: Query, rows: Int[ArrayLike, " k"]
+    filter: Filter, matrices: PyTree, state: Any, query: Query, rows: Int[ArrayLike, " k"]
 ) -> tuple[Float[Array, " n"], Float[Array, " n"], Float[Array, "n k"]]:
     """The same, and the covariances of ``f`` at all places with that at a few of them: some columns, in ``M² k``."""
     if query.at_sites and isinstance(filter, (NetworkFilter, RotatedFilter)):
@@ -60,7 +60,7 @@ class _Rotation(NamedTuple):
     rows: Callable[[Int[Array, " k"]], Float[Array, "k M"]]  # of ``U``, of sites by their number
 
 
-def _rotation(filter: NetworkFilter | RotatedFilter, matrices: Any, state: Any, dt) -> _Rotation:
+def _rotation(filter: NetworkFilter | RotatedFilter, matrices: PyTree, state: Any, dt) -> _Rotation:
     if isinstance(filter, NetworkFilter):
         u = matrices.modes.vectors
         after = filter.predict(matrices, state, dt).low_rank
@@ -75,7 +75,7 @@ def _rotation(filter: NetworkFilter | RotatedFilter, matrices: Any, state: Any, 
     )
 
 
-def _at_sites(filter: NetworkFilter | RotatedFilter, matrices: Any, state: Any, query: Query):
+def _at_sites(filter: NetworkFilter | RotatedFilter, matrices: PyTree, state: Any, query: Query):
     """Mean and variance at sites, in ``M² (R + q)``, and a function from rows to their columns of the covariance."""
     ssm, parameters = filter.ssm, matrices.parameters
     state, back, back_squared, rows_of = _rotation(filter, matrices, state, query.dt)

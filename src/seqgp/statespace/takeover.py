@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from seqgp.linalg.types import Array
 from seqgp.statespace.eigenbasis import RotatedFilter, RotatedMatrices, RotatedState
@@ -17,7 +17,7 @@ from seqgp.statespace.protocol import Filter
 RECENT = 32  # snapshots from which a filter that takes over knows what complete data would have left
 
 
-def take_over(before: Filter, after: Filter, matrices: Any, state: Any, found: Any = None) -> tuple[Any, Any]:
+def take_over(before: Filter, after: Filter, matrices: PyTree, state: Any, found: Any = None) -> tuple[Any, Any]:
     """matrices and state of the filter ``after``, whose first sites are those of the filter ``before``.
 
     Exact, except where the covariance is compressed to the rank of a :class:`NetworkFilter`, which adds to what it
@@ -54,7 +54,7 @@ def _rotated_to_low_rank(
     return found, NetworkState(low_rank, jnp.zeros(()))
 
 
-def _dense_to_low_rank(before: Filter, after: NetworkFilter, matrices: Any, state: Any, found: Any):
+def _dense_to_low_rank(before: Filter, after: NetworkFilter, matrices: PyTree, state: Any, found: Any):
     """By way of the covariance written out, on all sites."""
     ssm, parameters = after.ssm, matrices.parameters
     dense, known, written = before.as_dense(matrices, state)

@@ -7,12 +7,13 @@ of each datum's own posterior are right (expectation propagation, :mod:`seqgp.st
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float, Int
 
+from seqgp.base.snapshot import Context
 from seqgp.kernels.base import Parameters
 from seqgp.likelihoods.base import Likelihood
 from seqgp.linalg.factor import cholesky, solve_lower
@@ -139,7 +140,7 @@ class PointwiseData(NamedTuple):
     """What the likelihood of each datum needs besides ``f``."""
 
     y: Float[ArrayLike, " N"]
-    context: Any
+    context: Context
     table: Table | None = None  # of a black box that was tabulated
 
 

@@ -6,14 +6,13 @@ and the black box is called for no other purpose.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from seqgp.base.priors import Prior
+from seqgp.base.snapshot import Context
 from seqgp.likelihoods.base import Likelihood
 from seqgp.runtime.engine import cached_by_shape, compiled, compiled_function
 from seqgp.statespace.model import StateSpaceModel
@@ -26,7 +25,7 @@ REACH = 10.0  # standard deviations of the latent that tables cover
 PRIOR_SDS = 3.0  # of each parameter, in either direction, at which the latent is looked at
 
 
-def by_values(ssm: StateSpaceModel, y: np.ndarray, context: Any) -> bool:
+def by_values(ssm: StateSpaceModel, y: np.ndarray, context: Context) -> bool:
     """Whether the likelihood is pointwise and JAX cannot differentiate it."""
     return ssm.model.likelihood.pointwise and not cached_by_shape(_differentiable, ssm, y, context)
 
@@ -66,7 +65,7 @@ def worst_table_error(observation: Observation) -> float | None:
     return float(np.max(np.where(observation.seen, observation.table.error, 0.0)))
 
 
-def _differentiable(ssm: StateSpaceModel, y: np.ndarray, context: Any) -> bool:
+def _differentiable(ssm: StateSpaceModel, y: np.ndarray, context: Context) -> bool:
     parameters = ssm.parameters(jnp.asarray(ssm.particle_prior()[0]))
     data = PointwiseData(jnp.asarray(y), context)
     return has_derivatives(lambda f: pointwise_log_probs(ssm.model.likelihood, parameters, data, f), jnp.asarray(y))

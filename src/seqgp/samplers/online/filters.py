@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from seqgp.runtime.devices import placed, spread
 from seqgp.runtime.engine import compiled, cores, in_threads
@@ -222,7 +222,7 @@ def _laid_open(filters: Filters) -> tuple[Any, np.ndarray, list[Any]]:
     return _joined(tuple(plain)), np.concatenate(places), bases
 
 
-def _assembled(plain: Any, place: np.ndarray, bases: list[Any], segment: int, keys: np.ndarray | None) -> Filters:
+def _assembled(plain: PyTree, place: np.ndarray, bases: list[Any], segment: int, keys: np.ndarray | None) -> Filters:
     groups = []
     for part in particle_slices(len(place)):
         parameters, state = jax.tree.map(lambda leaf: leaf[part], plain)  # noqa: B023

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from seqgp.runtime.engine import compiled, in_threads
 from seqgp.runtime.processes import gathered, share
@@ -102,7 +102,7 @@ def quadratic_slope(quadratic: QuadraticFit, z: Float[np.ndarray, "M d"]) -> Flo
     return np.stack(rises, axis=1) / (2 * STEP * quadratic.scale)
 
 
-def _by_groups(function: Any, z: np.ndarray, *args: Any) -> np.ndarray:
+def _by_groups(function: Any, z: np.ndarray, *args: PyTree) -> np.ndarray:
     mine = z[share(len(z))]
     runs = [compiled(function, *args, mine[part])[0] for part in particle_slices(len(mine))]
     return gathered(np.concatenate([np.asarray(part) for part in in_threads(runs)]), len(z))

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from seqgp.base.errors import DataError, SamplerError
-from seqgp.base.snapshot import Snapshot
+from seqgp.base.snapshot import Context, Snapshot
 from seqgp.fields.choice import DENSE_UP_TO, KNOTS_UP_TO
 from seqgp.fields.dense import Dense
 from seqgp.fields.grid import Grid
@@ -430,7 +430,7 @@ def _one_noise_level(ssm: StateSpaceModel, snapshot: Snapshot) -> bool:
     return cached_by_shape(_noise_shape, ssm, context) == ()
 
 
-def _noise_shape(ssm: StateSpaceModel, context: Any) -> tuple[int, ...]:
+def _noise_shape(ssm: StateSpaceModel, context: Context) -> tuple[int, ...]:
     mean = ssm.particle_prior()[0]
     return jax.eval_shape(lambda z: ssm.model.likelihood.noise(context, ssm.parameters(z)), mean).shape
 

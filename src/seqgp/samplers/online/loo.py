@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, PyTree
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from seqgp.base.info import LeaveOneOut
@@ -50,7 +50,7 @@ def loo_of_step(
         return LeaveOneOut(*np.full((6, n), np.nan)), 0.0
     size = history.filter.padded_size(n)
 
-    def longer(tree: Any) -> Any:
+    def longer(tree: PyTree) -> Any:
         return jax.tree.map(lambda leaf: pad_rows(np.asarray(leaf), n, size), tree)
 
     x, own = longer(snapshot.x), longer(snapshot.context)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from seqgp.base.snapshot import Context
 from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.modes import commuting_error, space_modes
 from seqgp.statespace.network import Compression, NetworkFilter
@@ -116,7 +117,7 @@ def _common_eigenvectors(ssm: StateSpaceModel, x: np.ndarray) -> bool:
 
 
 def network_filter(
-    ssm: StateSpaceModel, x: np.ndarray, size: int, plan: NetworkPlan, times: Sequence[float], context: Any
+    ssm: StateSpaceModel, x: np.ndarray, size: int, plan: NetworkPlan, times: Sequence[float], context: Context
 ) -> NetworkFilter:
     """The filter on stations, padded to a number of them, after snapshots at some times."""
     wide = np.concatenate([x, np.repeat(x[-1:], size - len(x), axis=0)])

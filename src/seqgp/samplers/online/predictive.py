@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int, Key
 
 from seqgp.base.errors import DataError
+from seqgp.base.snapshot import Context
 from seqgp.fields.sites import pad_rows
 from seqgp.likelihoods.base import fill_missing
 from seqgp.linalg.factor import cholesky, solve_lower
@@ -36,7 +37,7 @@ class ParticlePredictive(NamedTuple):
     query: Query
     particle: Int[np.ndarray, " draws"]
     z: Float[np.ndarray, "draws d"]
-    context: Any
+    context: Context
     ratios: Float[np.ndarray, "draws n"] | None = None  # of precisions at the inputs, where stations have own noises
 
     def draws(self, key: Key[Array, ""], model: Model) -> Float[Array, "draws n"]:
@@ -76,7 +77,7 @@ class ParticlePredictive(NamedTuple):
 
 
 def predictive_of(
-    history: Timeline, filters: Filters, particle: np.ndarray, z: np.ndarray, x: np.ndarray, t: float, context: Any
+    history: Timeline, filters: Filters, particle: np.ndarray, z: np.ndarray, x: np.ndarray, t: float, context: Context
 ) -> ParticlePredictive:
     """What the filters say about ``f`` at new inputs, at a time from the last one on."""
     columns = history.ssm.columns(t, x, context)

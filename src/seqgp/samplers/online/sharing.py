@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, PyTree
 
 from seqgp.kernels.base import Parameters, within
 from seqgp.linalg.types import Array, ArrayLike
@@ -118,7 +118,7 @@ def matrices_of(filter: Any, parameters: Parameters, basis: Float[Array, "1+M M"
     return filter.from_basis(parameters, own["scale"] ** 2 * basis[0], basis[1:])
 
 
-def over_shared(filter: Any, function: Callable, shared: SharedMatrices, *rest: Any) -> Any:
+def over_shared(filter: Any, function: Callable, shared: SharedMatrices, *rest: PyTree) -> Any:
     """A function of one particle's matrices (and more) for many, one after the other; other bases are not copied."""
 
     def one(inputs):

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Key
 
 from seqgp.base.errors import DataError, SamplerError
-from seqgp.base.snapshot import Snapshot, as_context, as_floats, as_inputs
+from seqgp.base.snapshot import Context, Snapshot, as_context, as_floats, as_inputs
 from seqgp.base.validation import positive, require_x64
 from seqgp.kernels.spatial import check_globe
 from seqgp.linalg.types import Array
@@ -49,7 +49,7 @@ def smooth(
     times: Sequence[float],
     x: Any = None,
     draws: int | None = None,
-    context: Any = None,
+    context: Context = None,
 ) -> Smoothed:
     """Draws of the latent function at past times given all data so far.
 
@@ -124,10 +124,12 @@ class _Asked(NamedTuple):
 
     t: float
     x: np.ndarray
-    context: Any
+    context: Context
 
 
-def _asked(snapshots: Sequence[Snapshot], times: np.ndarray, x: np.ndarray | None, context: Any) -> dict[float, _Asked]:
+def _asked(
+    snapshots: Sequence[Snapshot], times: np.ndarray, x: np.ndarray | None, context: Context
+) -> dict[float, _Asked]:
     if x is not None:
         every = {t: as_context(context(t) if callable(context) else context) for t in times.tolist()}
         return {t: _Asked(t, x, own) for t, own in every.items()}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from seqgp.base.snapshot import Snapshot
+from seqgp.base.snapshot import Context, Snapshot
 from seqgp.likelihoods.gaussian import STATION
 from seqgp.linalg.types import ArrayLike
 from seqgp.model import Model
@@ -83,7 +83,7 @@ class OnlineState(NamedTuple):
         )
 
     def predictive(
-        self, model: Model, x: Float[np.ndarray, "n D"], t: float, context: Any = None
+        self, model: Model, x: Float[np.ndarray, "n D"], t: float, context: Context = None
     ) -> ParticlePredictive:
         """``f`` at new inputs, now or later, from the filter of each draw's particle."""
         live = self.revived(model)
