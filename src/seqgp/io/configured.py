@@ -11,6 +11,7 @@ import numpy as np
 from seqgp.base.errors import SeqgpError
 from seqgp.fields.grid import Grid, SharedGrid
 from seqgp.io.configuration import Configuration, ConfigurationError, DataSection
+from seqgp.io.coordinates import check_coordinates
 from seqgp.io.dates import parse_origin
 from seqgp.io.errors import TableError
 from seqgp.io.frames import row_in_file
@@ -160,6 +161,7 @@ def check_table(
     """
     for snapshot in snapshots:
         _check(file, sampler.model, snapshot, data or {})
+    check_coordinates(file, snapshots, (data or {}).get("inputs") or ())
     if not snapshots or not isinstance(getattr(sampler, "latent", None), Grid):
         return
     held = getattr(state, "representation", None)  # not every sampler has one

@@ -23,6 +23,8 @@ with extra("io"):
     import pandas as pd
 
 LARGEST_WHOLE = 2**53  # beyond, double precision does not have every whole number
+SENTINELS = (-999.0, -9999.0, -99999.0, -999.9, -99.9, -32768.0, 9999.0, 99999.0, 1e20)
+FAR_OFF = 3.0  # ranges of all other values, from their median
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 
 
@@ -97,6 +99,7 @@ def snapshots_from(path: str | Path, columns: Columns) -> list[Labelled]:
     labels = None if columns.location is None else _names(path, _column(frame, columns.location))
     _check_order(path, times, _column(frame, columns.time))
     _check_duplicates(path, times, inputs)
+    _name_sentinel(path, columns.value, values)
     if columns.transform is not None:
         values = _transformed(path, columns.transform, values, frame, columns)
     starts = np.flatnonzero(np.append(True, np.diff(times) > 0))
@@ -175,6 +178,21 @@ def _transformed(path: Path, transform: Transform, values: np.ndarray, frame: pd
         f"{columns.value!r}: {values[row]:g} is not {transform.domain}, as data.transform needs{more}; {hint}leave the "
         "cell empty where the value is missing"
     )
+
+
+def _name_sentinel(path: Path, name: str, values: np.ndarray) -> None:
+    """A number that often stands for a missing value, far from all others, is said to be taken as a value."""
+    seen = values[~np.isnan(values)]
+    for code in SENTINELS:
+        among = seen == code
+        others = seen[~among]
+        if among.any() and others.size and abs(code - np.median(others)) > FAR_OFF * (np.ptp(others) or 1.0):
+            row = row_in_file(path, int(np.argmax(values == code)))
+            warnings.warn(
+                f"{path}: column {name!r}: {code:g} is taken as a value ({among.sum()} times, the first in row {row}); "
+                "if it stands for a missing one, leave the cell empty",
+                stacklevel=3,
+            )
 
 
 def _names(path: Path, column: Any) -> list[str]:
