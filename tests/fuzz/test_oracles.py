@@ -137,3 +137,15 @@ def test_a_kernel_that_is_off_moves_the_posterior_by_less_than_its_bound():
     assert (np.abs(moved.mean - true.mean) >= bound.mean / 50).any()
     assert (np.abs(moved.covariance - true.covariance) <= bound.covariance).all()
     assert abs(moved.log_evidence - true.log_evidence) <= bound.evidence
+
+
+def test_seasons_and_ratios_of_stations_change_a_standard_deviation():
+    season, t = {"period": 7.0, "weights": [0.3, -0.2]}, np.array([0.0, 1.75, 3.5])
+    expected = np.exp([0.3, -0.2, -0.3])
+    np.testing.assert_allclose(kernels.amplitude(season, t), expected)
+    known = {"noise": 2.0, "season": season, "ratios": [1.0, 4.0]}
+    np.testing.assert_allclose(likelihoods.noise_of(known, {"t": t, "station": np.array([0.0, 1.0, 1.0])}),
+                               2 * expected / [1, 2, 2])  # fmt: skip
+    term, x = {**TERMS[0], "season": season}, np.zeros((3, 1))
+    plain = kernels.latent_covariance(TERMS[:1], (t, x), (t, x))
+    np.testing.assert_allclose(kernels.latent_covariance([term], (t, x), (t, x)), plain * np.outer(expected, expected))
