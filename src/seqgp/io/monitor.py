@@ -72,6 +72,8 @@ def station_steps(entries: Iterator[_Entry], model: Model | None, false_alarms: 
             )
         stations = info.stations
         if anew is not None or stations is None:
+            if model is not None and model.kernel.advected:
+                raise DataError("monitor: seqgp.Advected is for inputs that may move, which are no stations to watch")
             if model is None:
                 raise DataError("monitor: the model has code of its own, which a run does not store; give model=")
             window = [*window, entry][-LOOK_BACK:]

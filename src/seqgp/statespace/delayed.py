@@ -54,6 +54,7 @@ class DelayedFilterState(NamedTuple):
     fall: Float[Array, "M+q M+q"]
     growth: Float[Array, "k M+q"]  # k = M + q where data can widen what is known, else 0
     pending: Float[Array, ""]  # 1 with a last snapshot, 0 before
+    amplitude: Float[Array, " J"]  # of each term's scale at the last snapshot
 
 
 class _Term(NamedTuple):
@@ -108,7 +109,8 @@ class DelayedFilter(DenseFilter):
         """The state before any data: stationary, at any local time."""
         mean, covariance = super().start(matrices)  # pyright: ignore[reportArgumentType]
         age = jnp.full(len(self.ssm.states), jnp.inf)
-        return self._nothing_pending(DelayedFilterState(mean, covariance, age, *[mean] * 4))
+        nothing = DelayedFilterState(mean, covariance, age, mean, mean, mean, mean, jnp.ones(len(age)))
+        return self._nothing_pending(nothing)
 
     def predict(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, matrices: DelayedMatrices, state: DelayedFilterState, dt: Float[ArrayLike, ""]
@@ -116,12 +118,13 @@ class DelayedFilter(DenseFilter):
         """A time ``dt`` later: the state given the last snapshot too, at its latest local time."""
         terms, m = self._terms(matrices.parameters), self.sites
         age = _placed(state.age, matrices.last)
-        rows = self._rows(matrices, age)
+        rows = self._rows(matrices, age, state.amplitude)
         seen = latent_of([one.T for one in rows], state.covariance.T).T  # Cov(state, Σ a s), (n, M)
         moves = [term.move(step) for term, step in zip(terms, jnp.maximum(age - matrices.first, 0.0))]
         cross, at = apply_moves(moves, seen, m), 0
         for j, (term, a, move) in enumerate(zip(terms, rows, moves)):
-            ahead = jax.vmap(term.move)(matrices.delay[j] - matrices.first[j]) @ (term.stationary @ term.h)
+            h = state.amplitude[j] * term.h
+            ahead = jax.vmap(term.move)(matrices.delay[j] - matrices.first[j]) @ (term.stationary @ h)
             own = (ahead.T - move @ term.stationary @ a.T)[:, None, :] * matrices.space[j][None]
             size = own.shape[0] * m
             cross = cross.at[at : at + size].add(own.reshape(size, m))
@@ -143,6 +146,7 @@ class DelayedFilter(DenseFilter):
     ) -> tuple[DelayedFilterState, Float[Array, ""]]:
         """The state with one more snapshot beside it, and the log density of its data given those before."""
         operator, update = self._of_data(matrices, state, observation)
+        state = state._replace(amplitude=self.ssm.amplitudes(matrices.parameters, observation.t))
         return self._beside(state, operator, update), update.log_evidence
 
     def _beside(self, state: DelayedFilterState, operator: Float[Array, "N M+q"], update: Update) -> DelayedFilterState:
@@ -157,6 +161,7 @@ class DelayedFilter(DenseFilter):
     ) -> DelayedFilterState:
         """The state with Gaussian sites beside it, in place of the data of a snapshot."""
         operator, f, f_cov = self._at_data(matrices, state, observation)  # pyright: ignore[reportArgumentType]
+        state = state._replace(amplitude=self.ssm.amplitudes(matrices.parameters, observation.t))
         return self._beside(state, operator, update_given_sites(sites.tau, sites.nu, f, f_cov))
 
     def faults(self, matrices, state, observation: Observation) -> Array | None:
@@ -171,7 +176,7 @@ class DelayedFilter(DenseFilter):
         offset = self.ssm.offset(matrices.parameters, query.columns)
         if query.operator is not None:
             index = jnp.asarray(query.operator.index)
-            return self._f_at(matrices, state, index, query.dt, design, offset)
+            return self._f_at(matrices, state, index, query, design, offset)
         x = jnp.asarray(query.x)
         whole = DelayedFilter(
             self.ssm,
@@ -179,29 +184,31 @@ class DelayedFilter(DenseFilter):
             jnp.concatenate([jnp.asarray(self.mask), jnp.ones(x.shape[0], bool)]),
         )
         matrices, state = self.extended(whole, matrices, state)
-        return whole._f_at(matrices, state, self.sites + jnp.arange(x.shape[0]), query.dt, design, offset)
+        return whole._f_at(matrices, state, self.sites + jnp.arange(x.shape[0]), query, design, offset)
 
     def _f_at(
         self,
         matrices: DelayedMatrices,
         state: DelayedFilterState,
         index: Int[Array, " k"],
-        dt: Float[ArrayLike, ""],
+        query: Query,
         design: Float[Array, "k q"],
         offset: Float[Array, " k"],
     ) -> LatentGaussian:
-        """At sites, a time ``dt`` after the last snapshot."""
-        age = _placed(state.age, matrices.last)
-        here, there = self._rows(matrices, age), self._rows(matrices, age + dt)
+        """At sites, a time ``query.dt`` after the last snapshot."""
+        age, dt = _placed(state.age, matrices.last), query.dt
+        now, then = state.amplitude, self.ssm.amplitudes(matrices.parameters, query.t)
+        here, there = self._rows(matrices, age, now), self._rows(matrices, age + dt, then)
         picked = [one.T for one in there]
         asked = latent_of(picked, state.covariance.T).T[:, index]  # Cov(state, latent asked for)
         seen = latent_of([one.T for one in here], state.covariance.T).T
         cov, with_seen = latent_of(picked, asked)[index], latent_of(picked, seen)[index]
         for j, term in enumerate(self._terms(matrices.parameters)):
             delay, space = matrices.delay[j], matrices.space[j][index]
-            later = term.cov(jnp.asarray(dt) - delay[index][:, None] + delay[None, :])
+            later = then[j] * now[j] * term.cov(jnp.asarray(dt) - delay[index][:, None] + delay[None, :])
             known = there[j][index] @ term.stationary
-            cov += space[:, index] * (matrices.time_cov[j][index][:, index] - known @ there[j][index].T)
+            own_time = then[j] ** 2 * matrices.time_cov[j][index][:, index]
+            cov += space[:, index] * (own_time - known @ there[j][index].T)
             with_seen += space * (later - known @ here[j].T)
         between, own = asked[self.fields :], state.covariance[self.fields :, self.fields :]
         cross = jnp.block([[seen[self.fields :], own], [with_seen, between.T]])  # of (β, f) asked for with (f, β) seen
@@ -225,8 +232,9 @@ class DelayedFilter(DenseFilter):
             return jnp.pad(wider(rows), ((0, more if rows.shape[0] else 0), (0, 0)))
 
         return fresh, DelayedFilterState(  # pyright: ignore[reportReturnType]
-            *dense, state.age, wider(state.slope), taller(state.fall), taller(state.growth), state.pending
-        )
+            *dense, state.age, wider(state.slope), taller(state.fall), taller(state.growth), state.pending,
+            state.amplitude,
+        )  # fmt: skip
 
     def earliest(self, parameters: Parameters, state: DelayedFilterState, query: Query) -> Float[np.ndarray, " S"]:
         """For each of many particles, how long after the state's local time new inputs are first asked about."""
@@ -258,27 +266,31 @@ class DelayedFilter(DenseFilter):
         if line is not None:
             slope, shift = line.slope_and_shift(self.ssm.model.likelihood, observation.context, parameters)
             operator, offset = slope @ operator, slope @ offset + shift
-        mean, cov = self._now(matrices, state)
+        mean, cov = self._now(matrices, state, self.ssm.amplitudes(parameters, observation.t))
         f = operator @ mean + offset
         operator = jnp.where(jnp.asarray(observation.seen)[:, None], operator, 0.0)
         return operator, f, operator @ cov @ operator.T
 
-    def _now(self, matrices, state) -> tuple[Float[Array, " M+q"], Float[Array, "M+q M+q"]]:
+    def _now(
+        self, matrices, state, amplitude: Float[Array, " J"]
+    ) -> tuple[Float[Array, " M+q"], Float[Array, "M+q M+q"]]:
         """The latent at the sites at the present time, and the coefficients of the mean, before the present data."""
-        rows = self._rows(matrices, _placed(state.age, matrices.last))
+        rows = self._rows(matrices, _placed(state.age, matrices.last), amplitude)
         weights = [one.T for one in rows]
         seen = latent_of(weights, state.covariance.T).T
         cov = latent_of(weights, seen)
         for j, (term, a) in enumerate(zip(self._terms(matrices.parameters), rows)):
-            cov += matrices.space[j] * (matrices.time_cov[j] - a @ term.stationary @ a.T)
+            cov += matrices.space[j] * (amplitude[j] ** 2 * matrices.time_cov[j] - a @ term.stationary @ a.T)
         between, own = seen[self.fields :], state.covariance[self.fields :, self.fields :]
         mean = jnp.concatenate([latent_of(weights, state.mean[:, None])[:, 0], state.mean[self.fields :]])
         return mean, jnp.block([[cov, between.T], [between, own]])
 
-    def _rows(self, matrices: DelayedMatrices, age: Float[Array, " J"]) -> list[Float[Array, "M p"]]:
-        """``h'A(u)`` of each term, with ``u`` from the local time of the state to that of each site."""
+    def _rows(
+        self, matrices: DelayedMatrices, age: Float[Array, " J"], amplitude: Float[Array, " J"]
+    ) -> list[Float[Array, "M p"]]:
+        """``h'A(u)`` of each term times its amplitude, ``u`` from the local time of the state to that of each site."""
         since = jnp.maximum(age[:, None] - matrices.delay, 0.0)
-        return [term.rows(u) for term, u in zip(self._terms(matrices.parameters), since)]
+        return [a * term.rows(u) for term, u, a in zip(self._terms(matrices.parameters), since, amplitude)]
 
     def _terms(self, parameters: Parameters) -> list[_Term]:
         found = []

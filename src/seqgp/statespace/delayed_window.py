@@ -140,8 +140,9 @@ class DelayedWindowFilter(DenseFilter):
         first = jax.scipy.linalg.block_diag(move[0], jnp.eye(len(self.ssm.in_state)))
         cov = (first @ start.covariance @ first.T).at[: self.fields, : self.fields].add(noise[0])
         prior = gauss_markov(0.5 * (cov + cov.T), move, (noise,), (jnp.ones((1, 1)),))
-        newest = jnp.zeros(self.fields // self.sites).at[np.array(self._newest()) // self.sites].set(1.0)
-        return prior, jnp.broadcast_to(newest, (len(dts), len(newest)))
+        amplitudes = jax.vmap(lambda t: self.ssm.amplitudes(matrices.parameters, t))(times)
+        rows = jnp.zeros((len(dts), self.fields // self.sites))
+        return prior, rows.at[:, np.array(self._newest()) // self.sites].set(amplitudes)
 
     def predict_f(self, matrices: PyTree, state: Any, query: Query) -> LatentGaussian:
         """Coefficients of the mean, and ``f`` at inputs, from the last snapshot on."""
@@ -194,9 +195,13 @@ class DelayedWindowFilter(DenseFilter):
             found = np.minimum(found, lag + float(query.dt) - (slowness @ x.T).max(axis=1))
         return found
 
-    def _latent(self, h: Float[Array, "p *k 1"], rows: Float[Array, "k n"]) -> Float[Array, "k M"]:
-        """The values of all terms at the newest snapshot."""
-        return sum(rows[:, first : first + self.sites] for first in self._newest())  # pyright: ignore[reportReturnType]
+    def _weights(self, parameters: Parameters, t: ArrayLike) -> Float[Array, " J"]:
+        """The amplitude of each term: the window has its values without."""
+        return self.ssm.amplitudes(parameters, t)
+
+    def _latent(self, h: Float[Array, "J *k 1"], rows: Float[Array, "k n"]) -> Float[Array, "k M"]:
+        """The values of all terms at the newest snapshot, times their amplitudes."""
+        return sum(a * rows[:, first : first + self.sites] for a, first in zip(h, self._newest()))  # pyright: ignore[reportReturnType]
 
     def _seen_by_columns(self, h: Float[Array, " p"], columns, operator: SiteOperator, design) -> Float[Array, "N k"]:
         """Each column as the data see it."""

@@ -113,7 +113,7 @@ class DenseFilter(eqx.Module):
         """The states at many times, each a time ``dt`` after the one before, and ``h`` of the operator at each."""
         steps = jax.vmap(lambda dt: self.ssm.transition(matrices.parameters, dt))(dts)
         prior = gauss_markov(self.start(matrices).covariance, steps.move, steps.noise, matrices.space)
-        return prior, jax.vmap(lambda t: self.ssm.observe(matrices.parameters, t))(times)
+        return prior, jax.vmap(lambda t: self._weights(matrices.parameters, t))(times)
 
     def update(
         self, matrices: DenseMatrices, state: DenseState, observation: Observation
@@ -181,7 +181,7 @@ class DenseFilter(eqx.Module):
         parameters, seen, line = matrices.parameters, observation.seen, observation.line
         operator = observation.operator.through(matrices.basis)
         offset = self.ssm.offset(parameters, observation.columns)
-        h, slope = self.ssm.observe(parameters, observation.t), None
+        h, slope = self._weights(parameters, observation.t), None
         if line is not None:
             slope, shift = line.slope_and_shift(self.ssm.model.likelihood, observation.context, parameters)
             offset = slope @ offset + shift
@@ -230,11 +230,15 @@ class DenseFilter(eqx.Module):
         t: ArrayLike,
     ) -> LatentGaussian:
         """Coefficients of the mean, and ``f`` at places among the sites."""
-        h, operator = self.ssm.observe(matrices.parameters, t), operator.through(matrices.basis)
+        h, operator = self._weights(matrices.parameters, t), operator.through(matrices.basis)
         rows = self._with_f(h, state.covariance, operator, design)
         covariance = self._with_f(h, rows.T, operator, design)
         mean = self._with_f(h, state.mean[None, :], operator, design)[0]
         return LatentGaussian(mean.at[design.shape[1] :].add(offset), covariance).symmetric()
+
+    def _weights(self, parameters: Parameters, t: ArrayLike) -> Float[Array, " p"]:
+        """``h``: what the latent at a site sees of the state there."""
+        return self.ssm.observe(parameters, t)
 
     def _seen_by(self, h: Float[Array, " p"], rows, operator: SiteOperator, design) -> Float[Array, "k N"]:
         """Each row, a state, as the data see it: ``h's`` at their places, and their columns of the mean."""
@@ -263,7 +267,7 @@ class DenseFilter(eqx.Module):
         self, matrices: DenseMatrices, states: Float[Array, "k n"], times: Float[ArrayLike, " k"]
     ) -> Float[Array, "k M+q"]:
         """The latent at the points that data see (sites, or knots), and the coefficients of the mean."""
-        h = jax.vmap(lambda t: self.ssm.observe(matrices.parameters, t), out_axes=1)(jnp.asarray(times))
+        h = jax.vmap(lambda t: self._weights(matrices.parameters, t), out_axes=1)(jnp.asarray(times))
         latent = self._latent(h[:, :, None], states)
         at_points = latent if matrices.basis is None else latent @ matrices.basis.T
         return jnp.concatenate([at_points, states[:, self.fields :]], axis=1)

@@ -111,6 +111,12 @@ class StateSpaceModel(eqx.Module):
         """``h(t)``: the latent at a site is ``h's``. ``None`` stands for a time at which no scale is raised."""
         return jnp.concatenate(self._observed_terms(parameters, t))
 
+    def amplitudes(self, parameters: Parameters, t: ArrayLike) -> Float[Array, " J"]:
+        """The factor of each term's scale at a time; 1 without a season."""
+        found = zip(self.model.kernel.terms(), self.own(parameters))
+        each = [term.amplitude(own, t) for (_, term), own in found]
+        return jnp.stack([jnp.ones(()) if one is None else jnp.asarray(one) for one in each])
+
     def term_variances(self, parameters: Parameters, t: ArrayLike | None) -> Float[Array, " J"]:
         """``h_j' P_j h_j`` of each term: its variance at one time, without space."""
         found = zip(self._observed_terms(parameters, t), self.stationary(parameters))

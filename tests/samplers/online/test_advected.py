@@ -54,6 +54,9 @@ def test_the_velocity_is_found(run):
 def test_the_info_tells_what_the_modes_leave_out(run):
     info = run.infos[-1]
     assert run.state.step == 6
+    assert info.stations is None
+    with pytest.raises(DataError, match=r"monitor: seqgp\.Advected"):
+        seqgp.monitor(run)
     assert info.settings["filter"] == "Fourier modes"
     assert 0 < info.extras["variance_left_out"] <= info.extras["truncation_error"] < 0.1
     assert not any("Fourier" in warning for warning in info.warnings)
@@ -149,6 +152,8 @@ def test_who_does_not_take_it_says_so():
         seqgp.simulate(key(), spreading, storm(2))
     with pytest.raises(SamplerError, match="latent = Dense"):
         seqgp.OnlineSampler(spreading, latent=seqgp.Dense()).init(key(), storm(1)[0])
+    with pytest.raises(SamplerError, match="robust = 'exclude' watches stations"):
+        seqgp.OnlineSampler(spreading, robust="exclude")
     own = likelihoods.Gaussian(noise=dist.LogNormal(0.0, 1.0), by="station")
     with pytest.raises(SamplerError, match=r"by='station' does not take seqgp\.Advected"):
         seqgp.OnlineSampler(seqgp.Model(spreading.kernel, own))

@@ -234,6 +234,3 @@ def test_what_has_no_season_is_refused():
         likelihoods.StudentT(means.Modulated(1.0, swing, 0.1))
     with pytest.raises(seqgp.ModelError, match=r"scale = -1.0 is not positive"):
         seqgp.Separable(kernels.Matern12(1.0), kernels.Matern12(1.0), means.Modulated(-1.0, swing, 0.1))
-    delayed = seqgp.Delayed(model(1).kernel, [0.1, 0.0])
-    with pytest.raises(seqgp.ModelError, match=r"the scale of seqgp.Delayed has no season"):
-        seqgp.OnlineSampler(seqgp.Model(delayed, likelihoods.Gaussian(0.3)))

@@ -57,6 +57,8 @@ def has_gradient(history: Timeline, memory: Memory | None) -> bool:
     likelihood = history.ssm.model.likelihood
     if not likelihood.pointwise or not (likelihood.conjugate or memory is None):
         return False
+    if history.ssm.model.kernel.advected and not likelihood.conjugate:
+        return False  # EP over the history has no prior of modes that move
     one_segment = isinstance(history.filter, RotatedFilter) and len(history.segments) == 1
     return one_segment or isinstance(history.filter, DenseFilter)
 

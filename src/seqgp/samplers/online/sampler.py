@@ -99,11 +99,6 @@ class OnlineSampler:
         require_x64()
         if not isinstance(model, Model):
             raise SamplerError(f"OnlineSampler: expected a seqgp.Model, got {type(model).__name__}")
-        if model.kernel.seasonal and model.kernel.delayed:
-            raise ModelError(
-                "OnlineSampler: the scale of seqgp.Delayed has no season: give scale a number or prior in place of "
-                "seqgp.means.Modulated, or take the delay away"
-            )
         check_by_station(model, history, forget, latent)
         self.model = model
         self.particles = positive("particles", particles, least=MIN_PARTICLES)
@@ -343,7 +338,7 @@ class OnlineSampler:
         self, watch: Watch | None, snapshot: Snapshot, advance: Callable[[Snapshot], tuple[OnlineState, OnlineInfo]]
     ) -> tuple[OnlineState, OnlineInfo]:
         """A step under the eyes of the monitor; one more where it flags values that are not to be used."""
-        if not self.model.likelihood.conjugate:
+        if not self.model.likelihood.conjugate or self.model.kernel.advected:  # inputs that move are no stations
             return advance(snapshot)
         if watch is None:
             watch = Watch(Monitor(self.false_alarms))

@@ -129,6 +129,11 @@ def checked_robust(model: Model, robust: str) -> str:
             f"OnlineSampler: robust = {robust!r} needs leave-one-out residuals, which Gaussian data alone have; leave "
             "it out"
         )
+    if robust != "flag" and model.kernel.advected:
+        raise SamplerError(
+            f"OnlineSampler: robust = {robust!r} watches stations, and the inputs of seqgp.Advected are none; leave it "
+            "out"
+        )
     return robust
 
 
