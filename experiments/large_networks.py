@@ -1,11 +1,12 @@
 """Networks of many stations with gaps: what a step costs, and which filter runs.
 
-python -m experiments.large_networks [--sites 1000] [--steps 3] [--particles 64] [--missing 0.1] [--map 0] [--quick]
+python -m experiments.large_networks [--sites 1000] [--steps 3] [--particles 64] [--missing 0.1] [--map 0]
+    [--figure FILE] [--quick]
 
 Prints for each step the filter steps of a particle, the different eigenvectors in use, seconds without compilation and
 the peak memory of the process; at the end what ``info.extras`` tells. Counts do not depend on the machine, seconds do.
-With ``--map`` the last state predicts so many points one by one (``joint=False``). A run that does not fit into memory
-ends in the sampler's error.
+With ``--map`` the last state predicts so many points one by one (``joint=False``); ``--figure`` draws a map. A run that
+does not fit into memory ends in the sampler's error.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from __future__ import annotations
 import argparse
 import resource
 import time
+from pathlib import Path
 
 import jax
+import matplotlib.pyplot as plt
 import numpy as np
 import numpyro.distributions as dist
 
@@ -71,6 +74,21 @@ def predict_map(model: seqgp.Model, state: seqgp.OnlineState, points: int) -> fl
     return time.perf_counter() - start
 
 
+def draw_map(model: seqgp.Model, state: seqgp.OnlineState, side: int, file: Path) -> None:
+    """Posterior mean and standard deviation of ``f`` on the last day, and the stations."""
+    line, last = np.linspace(0, 1, side), state.snapshots[-1]
+    x = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
+    f = np.asarray(seqgp.predict(jax.random.key(1), model, state, x, joint=False).f)
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
+    missing = np.isnan(last.y)
+    for axis, values, name in zip(axes, (f.mean(axis=0), f.std(axis=0)), ("mean", "standard deviation")):
+        figure.colorbar(axis.pcolormesh(line, line, values.reshape(side, side)), ax=axis, label=name)
+        axis.plot(*last.x[~missing].T, "k.", markersize=1.5)
+        axis.plot(*last.x[missing].T, "kx", markersize=3)
+        axis.set(aspect="equal")
+    figure.savefig(file, dpi=110)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sites", type=int, default=1000)
@@ -78,6 +96,7 @@ def main() -> None:
     parser.add_argument("--particles", type=int, default=64)
     parser.add_argument("--missing", type=float, default=0.1)
     parser.add_argument("--map", type=int, default=0, help="points to predict at the end")
+    parser.add_argument("--figure", type=Path, help="a file for a map of 100 x 100 points")
     parser.add_argument("--quick", action="store_true", help="a small version that only shows that it runs")
     args = parser.parse_args()
     if args.quick:
@@ -97,6 +116,9 @@ def main() -> None:
         )
     assert info is not None
     print({name: value for name, value in info.extras.items() if name != "lost"}, *info.warnings, sep="\n")
+    if args.figure:
+        assert isinstance(state, seqgp.OnlineState)
+        draw_map(model, state, 20 if args.quick else 100, args.figure)
     if args.map:
         assert isinstance(state, seqgp.OnlineState)
         print(f"a map of {args.map} points: {predict_map(model, state, args.map):.1f} s")
