@@ -15,6 +15,8 @@ import pytest
 
 import seqgp
 from runs import key, sampler, snapshots
+from seqgp.evaluate.past import predict_past
+from seqgp.report.catalogue import RunCatalogue
 from seqgp.report.server import Server, is_local
 from seqgp.samplers.keys import stream
 
@@ -194,3 +196,25 @@ def test_a_signal_stops_it(folder, number, code):
     assert process.returncode == code
     assert json.loads(out) == {"stopped": True}
     assert "Traceback" not in err
+
+
+def test_past_times_and_units_of_the_table(tmp_path):
+    """Against ``seqgp predict`` with its key: a past time is smoothed, and logs are no numbers to show."""
+    model = seqgp.Model(
+        seqgp.Separable(seqgp.kernels.Matern12(2.0), seqgp.kernels.Matern12(1.0)), seqgp.likelihoods.Gaussian(0.1), 3.0
+    )
+    x = np.arange(8.0)[:, None]
+    data = [seqgp.Snapshot(t, x, 3 + np.sin(x[:, 0] + t)) for t in range(3)]
+    sampler = seqgp.OnlineSampler(model, particles=16, draws=50)
+    seqgp.run(sampler, data, key(), store=tmp_path / "logs", configuration={"data": {"transform": "log"}})
+    catalogue = RunCatalogue(tmp_path)
+    (entry,) = catalogue.entries().values()
+    state = entry.store.latest().state
+    for time, expected in (
+        ("0.5", predict_past(stream(0, "predict"), model, state, x, 0.5)),
+        ("2.5", seqgp.predict(stream(0, "predict"), model, state, x, 2.5)),
+    ):
+        found = catalogue.predict(entry, x, {}, time)
+        assert found["t"] == float(time)
+        np.testing.assert_allclose(found["f"]["mean"], np.exp(expected.f).mean(axis=0), rtol=1e-10)
+        np.testing.assert_allclose(found["y"]["q50"], np.median(np.exp(expected.y), axis=0), rtol=1e-10)

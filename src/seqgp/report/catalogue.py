@@ -12,7 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqgp.base.errors import DataError, SeqgpError, one_line
+from seqgp.base.transforms import transform_of
+from seqgp.evaluate.past import predict_past
 from seqgp.evaluate.predict import predict
+from seqgp.evaluate.transformed import in_units
 from seqgp.fields.sites import pad_rows, round_size
 from seqgp.io.dates import time_from
 from seqgp.io.layout import MANIFEST, step_files
@@ -68,28 +71,34 @@ class RunCatalogue:
             entry: the run.
             points: the inputs, ``(n, D)``.
             context: covariates there, by name.
-            time: a number or a date, from the last time of the run on; the last one by default.
+            time: a number or a date, the last one of the run by default; a past one is smoothed: given all data.
         """
         model = entry.store.model
         if model is None:
             raise DataError("the model has code of its own, which a run does not store")
         state = self._states.get(entry, lambda: entry.store.latest().state.ready(model))
-        data = naming_of(entry.store.manifest.section("data"), state.dimension)
+        section = entry.store.manifest.section("data")
+        data, transform = naming_of(section, state.dimension), transform_of(section)
         try:
             t = None if time is None else time_from(time, data.origin, data.unit)
         except ValueError as error:
             raise DataError(f"time = {time}: {error}") from error
-        known = entry.store.manifest.section("data").get("covariates") or {}
+        known = section.get("covariates") or {}
         for name in context:
             if name not in known:
                 raise DataError(f"{name}: no covariate of this run; it has {', '.join(known) or 'none'}")
         n, size = len(points), round_size(len(points)) if model.likelihood.pointwise else len(points)
         padded = {name: pad_rows(values, n, size) for name, values in context.items()} or None
-        found = predict(stream(0, "predict"), model, state, pad_rows(points, n, size), t, padded)
+        key, x = stream(0, "predict"), pad_rows(points, n, size)
+        found = (
+            predict_past(key, model, state, x, t, padded, transform)
+            if t is not None and t < state.t
+            else in_units(predict(key, model, state, x, t, padded), transform)
+        )
         return {
             "run": entry.name,
             "t": found.t,
-            "time": moment_text(found.t, entry.store.manifest.section("data")),
+            "time": moment_text(found.t, section),
             "x": points,
             "f": _statistics(found.f, n),
             "y": _statistics(found.y, n),
