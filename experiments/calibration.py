@@ -17,9 +17,11 @@ import platform
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +32,9 @@ import seqgp
 from experiments.calibrated_models import PIECES, Piece
 from seqgp.evaluate.calibrate import Calibration
 from seqgp.reference import CollapsedSampler
+from seqgp.runtime import engine
+from seqgp.samplers.online import exact
+from seqgp.statespace import paths as paths_module
 
 LEVEL = 1e-3
 OUT = Path("out/calibration")
@@ -76,10 +81,34 @@ class Case(NamedTuple):
     mutant: bool = False
     claims: bool = True  # to be exact; where it does not, what is found is only told
     piece: Piece | None = None  # one of many, so that it is run a fifth as long
+    broken: Callable[[], AbstractContextManager[Any]] = nullcontext  # what a mutant runs in
 
 
 def online(of: seqgp.Model, paths: int | str = 0) -> Callable[[], Any]:
     return lambda: seqgp.OnlineSampler(of, particles=128, draws=99, order=6, paths=paths)
+
+
+@contextmanager
+def broken(**replaced: Any) -> Iterator[None]:
+    """The correction by paths with some of its functions replaced; nothing that was compiled is used in it or after."""
+    with ExitStack() as stack:
+        for name, function in replaced.items():
+            stack.enter_context(mock.patch.object(exact if hasattr(exact, name) else paths_module, name, function))
+        stack.callback(engine.forget)
+        engine.forget()
+        yield
+
+
+def sites_alone(key: Any, history: Any, log_prob: Any, sites: Any, **settings: Any) -> Any:
+    """Paths weighed by the site of each datum in place of its likelihood."""
+    return paths_module.smc_paths(
+        key, history._replace(data=sites), lambda f, site: site.nu * f - 0.5 * site.tau * f**2, sites, **settings
+    )
+
+
+def no_resampling(uniform: Any, weights: Any) -> Any:
+    """Paths that go on as they are, while their weights are forgotten as if they had been resampled."""
+    return jnp.arange(weights.shape[0])
 
 
 def at_once(of: seqgp.Model) -> Callable[[], Any]:
@@ -113,6 +142,11 @@ def sampler_cases() -> dict[str, Case]:
     narrow_counts = model("poisson", spread=1.5 / 2**0.5)
     twice = Case(counts, online(narrow_counts, "auto"), 10, mutant=True)
     found["mutant: online, poisson, paths, prior counted twice"] = twice
+    sites = twice._replace(sampler=online(counts, "auto"), broken=lambda: broken(smc_paths=sites_alone))
+    found["mutant: online, poisson, paths, site taken for the likelihood"] = sites
+    student = model("student")
+    lost = Case(student, online(student, 16), 50, mutant=True, broken=lambda: broken(systematic_indices=no_resampling))
+    found["mutant: online, student, 50 snapshots, paths without resampling"] = lost
     found["mutant: online, prior counted twice"] = Case(of, online(narrow), 10, mutant=True)
     found["mutant: online, variance as sd"] = Case(of, online(model(mutant=True)), 10, mutant=True)
     found["collapsed, gaussian, 2 snapshots"] = Case(of, lambda: CollapsedSampler(of, thin=5, **FULL), 2)
@@ -177,7 +211,8 @@ def run_case(name: str, case: Case, simulations: int, seed: int) -> Outcome:
     start = time.perf_counter()
     design = (case.piece or Piece(case.truth)).design(case.steps)
     count = simulations if case.piece is None else shortened(simulations)
-    found = seqgp.calibrate(jax.random.key(seed), case.truth, case.sampler(), count, design=design)
+    with case.broken():
+        found = seqgp.calibrate(jax.random.key(seed), case.truth, case.sampler(), count, design=design)
     seconds = time.perf_counter() - start
     print(f"{name}: smallest corrected p {min(found.corrected.values()):.2g}, {seconds:.0f} s", flush=True)
     return Outcome(case, found, seconds)

@@ -54,3 +54,19 @@ def test_dense_importance_has_the_evidence_of_gaussian_data_and_of_the_particle_
         error = np.hypot(np.sqrt(one.variance), np.std(runs) / np.sqrt(8))
         assert abs(one.log_evidence - np.mean(runs)) < 4 * error
         assert error < 0.1
+
+
+def test_the_page_says_which_goals_are_met():
+    row = {
+        "stream": "Gamma", "stations": 1, "paths": "auto", "dataset": 0, "bias": {"scale": 0.05, "mean": -0.1},
+        "ratio": {"scale": 1.0, "mean": 0.9}, "off": 0.1, "se": 0.08, "exact error": 0.05, "apart": 0.1,
+        "filter gap": 0.01, "filter error": 0.02,
+    }  # fmt: skip
+    good = long.page([row])
+    assert '## 1 station, `paths="auto"`' in good
+    assert "| Gamma | 1 | 0.10 | 0.08 | 0.90–1.00 | +0.10 | 0.08 | 0.10 | +0.01 ± 0.02 |" in good
+    assert good.count("| met |") == 3
+    assert "median: at most 0.07 sd | 0.08 | **not met** |" in good
+    bad = long.page([row, row | {"bias": {"scale": 0.9, "mean": 0.0}, "off": 2.0}])
+    assert "95% of all cases: at most 0.15 sd | 0.78 | **not met** |" in bad
+    assert "log evidence within 0.5 or three standard errors | 50% of the runs | **not met** |" in bad

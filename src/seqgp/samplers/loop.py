@@ -132,7 +132,9 @@ def _refreshed(sampler: Sampler, key: Key[Array, ""], done: LoopResult) -> LoopR
     """
     last = done.infos[-1] if done.infos else None
     exact = last.exact if isinstance(last, OnlineInfo) else None
-    if last is None or exact is None or exact or not exact.paths or not isinstance(sampler, Refreshing):
+    if last is None or exact is None or not exact.paths or not isinstance(sampler, Refreshing):
+        return done
+    if exact or exact.step == last.step:
         return done
     key_refresh = jax.random.fold_in(jax.random.fold_in(key, done.state.step), REFRESH)
     state, info = sampler.refresh(key_refresh, done.state)
