@@ -47,18 +47,16 @@ def tracked(of: seqgp.Model, y: np.ndarray, paths: int | str, seed: int) -> Trac
 
 def draw(tracks: list[Track], truth: dict[int, Exact], column: int, path: Path) -> None:
     """A line a run."""
-    figure, axes = plt.subplots(figsize=(7.0, 3.4), constrained_layout=True)
+    figure, axes = plt.subplots(figsize=(7.0, 3.7), constrained_layout=True)
     axes.axhspan(-GOAL, GOAL, color="0.92", label=f"±{GOAL} exact sd")
     axes.axhline(0.0, color="0.5", linewidth=0.8)
     for track in tracks:
         bias = [(z.mean(0) - truth[t].mean)[column] / truth[t].sd[column] for t, z in track.z.items()]
         label = NAMES[track.paths] if track.seed == 0 else None
         axes.plot(list(track.z), bias, "o-", color=COLOURS[track.paths], markersize=3.5, label=label)
-    axes.set(
-        xlabel="snapshot", ylabel="bias in exact sds", title="Posterior mean of the lengthscale in time, log scale"
-    )
+    axes.set(xlabel="snapshot", ylabel="bias in exact sds", title="Posterior mean of the log lengthscale in time")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=9)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     figure.savefig(path, dpi=150)
 
 

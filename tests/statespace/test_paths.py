@@ -184,6 +184,17 @@ def test_noise_is_estimated_from_one_run():
     assert paths_needed(100.0) == (512, False)
 
 
+def test_without_data_there_is_no_noise():
+    """Rounding must not leave a variance below zero, of which the root is taken."""
+    prior, operator = problem(3, 1, q=0)
+    history = history_of(prior, operator._replace(seen=np.zeros_like(operator.seen)), np.zeros((3, 1)))
+    nothing = GaussianSites(jnp.zeros((3, 1)), jnp.zeros((3, 1)))
+    for count in (3, 5, 7, 10, 16):
+        found = jax.jit(lambda key, k=count: smc_paths(key, history, poisson, nothing, paths=k))(jax.random.key(0))
+        assert 0 <= float(found.variance) < 1e-12
+        assert float(found.log_evidence) == pytest.approx(0.0, abs=1e-12)
+
+
 def test_systematic_resampling_keeps_expected_counts():
     weights = jnp.asarray([0.5, 0.25, 0.2, 0.05])
     drawn = jax.vmap(lambda u: systematic_indices(u, weights))(jnp.linspace(0.0, 1.0, 2001)[:-1])

@@ -7,7 +7,7 @@ from experiments import calibration
 import seqgp
 from seqgp.evaluate.simulate import default_design
 
-SIMULATIONS, STEPS, STATIONS = 100, 3, 2
+SIMULATIONS, STEPS, STATIONS = 200, 3, 2
 
 
 def model(spread=1.5):

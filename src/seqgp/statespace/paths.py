@@ -246,7 +246,7 @@ def _result(end: _Backward, log_normaliser) -> Paths:
     weights = jax.nn.softmax(end.log_weights)
     log_mean = jax.scipy.special.logsumexp(end.log_weights) - math.log(count)
     families = jnp.zeros(count, weights.dtype).at[end.origin].add(weights)
-    variance = jnp.sum(families**2) - 1 / count
+    variance = jnp.maximum(jnp.sum(families**2) - 1 / count, 0.0)  # of equal weights, up to rounding
     ess = jnp.minimum(end.ess, 1 / jnp.sum(weights**2))
     return Paths(
         log_normaliser + end.log_mean + log_mean,
