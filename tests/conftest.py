@@ -10,10 +10,16 @@ import sys
 import tempfile
 
 import jax
+import jaxtyping
 import pytest
 from threadpoolctl import threadpool_limits
 
-from seqgp.runtime import engine
+import shapes
+
+SHAPED = {"fields"}  # rooms whose functions check the shapes of arrays, in their own tests
+jaxtyping.install_import_hook([f"seqgp.{room}" for room in sorted(SHAPED)], "shapes.checked")
+
+from seqgp.runtime import engine  # noqa: E402  (modules imported from here on are checked)
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so do the processes that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -54,7 +60,9 @@ def strict(request):
     parts = set(request.path.relative_to(request.config.rootpath).parts)  # the checkout's own folder may be called base
     for name, (rooms, here, elsewhere) in SETTINGS.items():
         jax.config.update(name, here if rooms & parts else elsewhere)
+    shapes.rooms["on"] = bool(SHAPED & parts)
     yield
+    shapes.rooms["on"] = False
     for name, (_, _, elsewhere) in SETTINGS.items():
         jax.config.update(name, elsewhere)
 

@@ -17,7 +17,7 @@ class Observe(NamedTuple):
     index: np.ndarray | None = None  # pyright: ignore[reportIncompatibleMethodOverride]
     weights: np.ndarray | None = None
 
-    def __call__(self, sites: Float[Array, " S"]) -> Float[Array, " N"]:
+    def __call__(self, sites: Float[Array, " S *k"]) -> Float[Array, " N *k"]:
         """The latent at the data: ``sites[index]``, or ``weights @ sites``."""
         if self.weights is not None:
             return jnp.asarray(self.weights) @ sites

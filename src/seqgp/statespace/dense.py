@@ -250,7 +250,7 @@ class DenseFilter(eqx.Module):
         latent = _weighted(h, [columns[a * m : (a + 1) * m] for a in range(self.ssm.order)])
         return operator.of_rows(latent) + design @ columns[self.fields :]
 
-    def _latent(self, h: Float[Array, "p *k 1"], rows: Float[Array, "k n"]) -> Float[Array, "k M"]:
+    def _latent(self, h: Float[Array, " p"] | Float[Array, "p k 1"], rows: Float[Array, "k n"]) -> Float[Array, "k M"]:
         """``h's`` at the sites; ``h`` may differ from row to row."""
         m = self.sites
         return _weighted(h, [rows[:, a * m : (a + 1) * m] for a in range(self.ssm.order)])
