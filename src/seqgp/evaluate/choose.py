@@ -11,8 +11,6 @@ from seqgp.samplers.base import Sampler
 from seqgp.samplers.online.sampler import OnlineSampler
 from seqgp.samplers.sequential.sampler import SequentialSampler
 
-MAX_PARAMETERS = 50  # parameters of particles: beyond, a few hundred points fill no space
-
 
 class Choice(NamedTuple):
     """A sampler, and why it was taken."""
@@ -35,10 +33,6 @@ def best_sampler(model: Model, snapshot: Snapshot | None = None, **settings: Any
         smooth = sampler.check_likelihood(snapshot)
     except ModelError as error:
         return Choice(SequentialSampler(model, **settings), f"the sequential sampler, because {error}")
-    count = len(sampler.ssm.in_particles)
-    if count > MAX_PARAMETERS:
-        why = f"{count} parameters are more than particles can fill ({MAX_PARAMETERS})"
-        return Choice(SequentialSampler(model, **settings), f"the sequential sampler, because {why}")
     data = _data(model, smooth)
     return Choice(sampler, f"the online sampler: the model is a linear system in time, and its data are {data}")
 

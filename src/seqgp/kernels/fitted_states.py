@@ -125,7 +125,7 @@ class _Roles(NamedTuple):
 
 
 def _fitted(kernel: Kernel, least: int, tolerance: float) -> FittedState:
-    name, middle = type(kernel).__name__, _values(kernel, 0.0)
+    name, middle = type(kernel).__name__, values_at(kernel, 0.0)
     roles = _roles(kernel)
     if len(roles.shapes) not in NUM_SHAPE_VALUES:
         raise ModelError(
@@ -163,7 +163,7 @@ class _Fit:
 
     def correlation(self, point: tuple[float, ...]) -> Callable[[np.ndarray], np.ndarray]:
         """At a point of the grid."""
-        return _correlation(self.kernel, self.parameters(point))
+        return correlation_at(self.kernel, self.parameters(point))
 
     def parameters(self, point: tuple[float, ...]) -> Numbers:
         """At a point of the grid."""
@@ -230,7 +230,7 @@ def _accepted(name: str, best: list[FittedState], roles: _Roles) -> FittedState:
     )
 
 
-def _values(kernel: Kernel, shift: float) -> Numbers:
+def values_at(kernel: Kernel, shift: float) -> Numbers:
     """The parameters, inferred ones at so many prior standard deviations from the middle."""
     found: Numbers = {}
     for name, slot in kernel.slots().items():
@@ -247,7 +247,7 @@ def _values(kernel: Kernel, shift: float) -> Numbers:
 
 def _nodes(kernel: Kernel, name: str, count: int) -> Float[np.ndarray, " count"]:
     """Values of a shape parameter, evenly spaced in their logarithms where they are positive."""
-    ends = [float(_values(kernel, shift)[name]) for shift in (-PRIOR_REACH, PRIOR_REACH)]
+    ends = [float(values_at(kernel, shift)[name]) for shift in (-PRIOR_REACH, PRIOR_REACH)]
     low, high = min(ends), max(ends)
     return np.geomspace(low, high, count) if low > 0 else np.linspace(low, high, count)
 
@@ -256,7 +256,7 @@ def _arrays(parameters: Numbers) -> Parameters:
     return {name: jnp.asarray(value) for name, value in parameters.items()}
 
 
-def _correlation(kernel: Kernel, parameters: Numbers) -> Callable[[np.ndarray], np.ndarray]:
+def correlation_at(kernel: Kernel, parameters: Numbers) -> Callable[[np.ndarray], np.ndarray]:
     """As a function of distances in time."""
     arrays, origin = _arrays(parameters), jnp.zeros((1, 1))
 
@@ -277,8 +277,8 @@ def _roles(kernel: Kernel) -> _Roles:
     for name in inferred:
         same, stretched = True, stretch is None
         for shift in (-0.6, 0.0, 0.9):
-            values, changed = _values(kernel, shift), _values(kernel, shift + 0.7)[name]
-            before, after = _correlation(kernel, values), _correlation(kernel, values | {name: changed})
+            values, changed = values_at(kernel, shift), values_at(kernel, shift + 0.7)[name]
+            before, after = correlation_at(kernel, values), correlation_at(kernel, values | {name: changed})
             u = _half_distance(type(kernel).__name__, before) * np.linspace(0.05, 8.0, 60)
             same &= bool(np.abs(after(u) - before(u)).max() < STRETCH_TOLERANCE)
             ratio = changed / values[name] if values[name] else 0.0
@@ -309,6 +309,7 @@ def _half_distance(name: str, correlation: Callable) -> float:
     if not len(below) or below[0] == 0:
         raise ModelError(
             f"{name} in time does not decay from 1 to 1/2 at any distance between 1e-8 and 1e8, so it is not known as "
-            "a state; use seqgp.SequentialSampler"
+            "a state: a constant is seqgp.kernels.Constant, a cycle seqgp.kernels.Periodic; or use "
+            "seqgp.SequentialSampler"
         )
     return float(scales[below[0]])

@@ -18,6 +18,7 @@ from seqgp.base.errors import ModelError
 from seqgp.base.priors import Kept, Parameter, Prior, Slot, as_slot, check_positive
 from seqgp.kernels.base import Kernel, positive_slot
 from seqgp.kernels.compound_states import periodic_state
+from seqgp.kernels.lasting import LastingState, lasting_share
 from seqgp.kernels.parameters import Parameters
 from seqgp.kernels.rational import RationalState, rational_state
 from seqgp.kernels.states import ORDER, MaternState
@@ -323,6 +324,14 @@ class StationaryCovariance(Kernel):
         """Whether the covariance depends on differences of the inputs alone."""
         return True
 
+    def state(self, order=ORDER):
+        """A fit; where the correlation decays to a level above zero, the level is exact and the rest is fitted."""
+        share = lasting_share(self)
+        if not share:
+            return super().state(order)
+        decaying = StationaryCovariance(functools.partial(_above, self.function, share), **self.priors)
+        return LastingState(decaying.state(order), share)
+
     def variance(self, parameters):
         """The covariance of a point with itself."""
         return jnp.asarray(self.function(jnp.zeros(()), **parameters))
@@ -334,3 +343,8 @@ class StationaryCovariance(Kernel):
                 f"StationaryCovariance takes one dimension, but x has {dimension} columns: in space use "
                 "seqgp.kernels.Covariance, a function of two points"
             )
+
+
+def _above(function: Callable[..., ArrayLike], share: float, r: Array, **parameters: Array) -> Array:
+    """What a covariance has above its level."""
+    return jnp.asarray(function(r, **parameters)) - share * jnp.asarray(function(jnp.zeros(()), **parameters))

@@ -67,6 +67,18 @@ def test_the_evidence_of_a_kernel_of_ones_own_is_the_true_one_within_the_told_er
     assert abs(info.log_evidence - other) > abs(info.log_evidence - exact) + 0.1
 
 
+def test_a_correlation_that_stays_at_a_level():
+    """With the level left out, the evidence is another."""
+    lasting = lambda r: 0.7 + 0.3 * jnp.exp(-r / 2.0)  # noqa: E731
+    y = data(np.asarray(lasting(APART)))
+    choice = best_sampler(model(kernels.StationaryCovariance(lasting)), draws=50)
+    assert isinstance(choice.sampler, seqgp.OnlineSampler)
+    _, info = ran(choice.sampler, y)
+    exact = log_evidence(np.asarray(lasting(APART)), y)
+    assert abs(info.log_evidence - exact) < 1e-4 + 0.5 * info.extras["kernel_error"] * y.size / NOISE**2
+    assert abs(log_evidence(0.3 * np.exp(-APART / 2.0), y) - exact) > 0.5
+
+
 def weighted(y, correlation, draws):
     """Moments of parameters under the posterior, by importance sampling from their prior."""
     log = np.array([log_evidence(correlation(*one), y) for one in draws])

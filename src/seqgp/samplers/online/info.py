@@ -19,6 +19,7 @@ MIN_ESS_FRACTION = 0.1  # of the particles effective and different, below which 
 MAX_TABLE_ERROR = 0.05  # of the table of a black box, in log density, beyond which it is warned about
 MAX_NOISE = 1.0  # of the log evidence of a particle, beyond which it is warned about
 MIN_SURROGATE_ESS_FRACTION = 0.15  # of draws from a surrogate that are effective, below which it is warned about
+MANY_PARAMETERS = 50  # beyond, a few hundred particles say roughly how wide the posterior is
 
 
 def online_info(
@@ -137,6 +138,11 @@ def _warnings(
         particles = len(state.particles.z)
         found.append(f"{extras['lost']} of {particles} particles were lost: the likelihood is NaN or -inf for them")
     size = len(state.particles.z)
+    if inferred > MANY_PARAMETERS and state.step == 1:
+        found.append(
+            f"{inferred} parameters are many for {size} particles: their spread is known to a fifth or so, and the log "
+            "evidence to a nat or two; compare runs of two keys, and raise particles= until they agree"
+        )
     if inferred and ess < max(MIN_ESS_FRACTION * size, inferred + 1):
         found.append(
             f"only {ess:.0f} of {size} particles are effective: the data lie far from what the priors expect "
