@@ -118,7 +118,9 @@ def main() -> None:
     rows = [line._asdict() | {"met": line.met} for line in lines]
     record = about | {"quick": arguments.quick, "lines": rows, "failures": failures, "seconds": seconds}
     (arguments.out / "bench.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
-    (arguments.out / "bench.md").write_text(markdown(lines, failures, about, arguments.quick))
+    text = markdown(lines, failures, about, arguments.quick)
+    (arguments.out / "bench.md").write_text(text)
+    console.out(text, highlight=False)  # ready to be pasted
     missed = sum(line.met is False for line in lines)
     console.print(
         f"{missed} goals not met, {len(failures)} modules failed; written to {arguments.out}/bench.{{json,md}}"

@@ -111,7 +111,7 @@ def drawn(stream: Stream, seed: int, steps: int = STEPS, stations: int = 1) -> n
     f = jnp.asarray(stream.level + root @ rng.standard_normal((steps, stations)) @ space_root(stations).T)
     y = np.asarray(stream.given(f, stream.own).sample(jax.random.key(seed)), dtype=float)
     if stream.outliers:
-        y += np.where(rng.random(y.shape) < stream.outliers, rng.choice([-OUTLIER, OUTLIER], y.shape), 0.0)
+        y = y + np.where(rng.random(y.shape) < stream.outliers, rng.choice([-OUTLIER, OUTLIER], y.shape), 0.0)
     return np.maximum(y, 0.0) if isinstance(stream.likelihood, seqgp.likelihoods.Censored) else y
 
 
@@ -120,4 +120,4 @@ def log_density(stream: Stream, y, f, own):
     given = stream.given(f, own)
     if isinstance(stream.likelihood, seqgp.likelihoods.Censored):
         return jnp.where(y <= 0, jax.scipy.stats.norm.logcdf(0.0, f, own), given.log_prob(y))
-    return given.log_prob(y)
+    return given.log_prob(jnp.asarray(y, int) if isinstance(stream.likelihood, seqgp.likelihoods.Ordinal) else y)

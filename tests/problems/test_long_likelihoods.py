@@ -70,3 +70,18 @@ def test_the_page_says_which_goals_are_met():
     bad = long.page([row, row | {"bias": {"scale": 0.9, "mean": 0.0}, "off": 2.0}])
     assert "95% of all cases: at most 0.15 sd | 0.78 | **not met** |" in bad
     assert "log evidence within 0.5 or three standard errors | 50% of the runs | **not met** |" in bad
+
+
+@pytest.mark.parametrize("name", long.STREAMS)
+def test_data_of_each_stream_suit_its_likelihood(name):
+    stream = long.STREAMS[name]
+    y = long.drawn(stream, 0, steps=4, stations=2)
+    f = np.full_like(y, stream.level)
+    own = np.asarray(long.log_density(stream, y, f, stream.own))
+    assert np.isfinite(own).all()
+    of = long.model(stream)
+    own_name = {one: stream.own for one in of.inferred if one not in ("time.lengthscale", "scale", "mean")}
+    parameters = dict(of.parameters(of.prior_of_z()[0])) | own_name
+    missing = np.zeros(y.shape[1], bool)
+    theirs = [float(stream.likelihood.log_prob(f[0], row, missing, None, parameters)) for row in y]
+    np.testing.assert_allclose(own.sum(1), theirs, rtol=1e-6)
