@@ -74,6 +74,7 @@ def test_maps_over_a_grid_with_a_coastline(seqgp_, folder):
     text = page.read_text()
     assert "Mean and standard deviation of the posterior at the points of a grid" in text
     assert "of 15 data are missing" in text  # an absent row is one
+    assert "1 of 15 data are missing" in seqgp_("summary", folder / "run")[1]
 
 
 def test_without_a_grid_it_says_how_to_get_a_map(seqgp_, folder):

@@ -42,6 +42,7 @@ from seqgp.io.summary import STATISTICS, flat_parameters
 from seqgp.io.tables import points_from
 from seqgp.io.timestamps import date_of
 from seqgp.io.unused_rows import left_out
+from seqgp.plots.history import history_of, missing_of
 from seqgp.samplers.keys import stream
 from seqgp.samplers.online.state import OnlineState
 from seqgp.samplers.online.stations import StationNoise
@@ -141,6 +142,7 @@ def summary(folder: RunFolder, json: Json = False, debug: Debug = False) -> None
         "whole": sum(step.whole for step in steps),
         "first": steps[0].t,
         "last": last.t,
+        "missing": dict(zip(("values", "of"), missing_of(history_of(store)))),
         "transform": _transform_words(store),
         "parameters": parameters,
         "motions": _motions(store),
@@ -265,6 +267,8 @@ def _statistics(draws: Any) -> list[np.ndarray]:
 
 def _show_summary(out: Any, said: dict[str, Any], info: Any, times: str, lines: list[str]) -> None:
     out.print(f"{said['run']}: {said['steps']} steps ({said['whole']} whole), {times}", markup=False)
+    if said["missing"]["values"]:
+        out.print(f"{said['missing']['values']:,} of {said['missing']['of']:,} data are missing", markup=False)
     if said["transform"] is not None:
         out.print(f"the model is for {said['transform']}, and so are its parameters", markup=False)
     columns = ("mean", "sd", "2.5%", "97.5%")
