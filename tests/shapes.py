@@ -6,6 +6,7 @@ other types are left to pyright, and what tests pass wrongly on purpose to the l
 
 import functools
 import inspect
+import re
 import types
 import typing
 
@@ -37,6 +38,8 @@ def _arrays_of(hint):
     union = typing.get_origin(hint) in (typing.Union, types.UnionType)
     options = [one for one in (typing.get_args(hint) if union else (hint,)) if one is not types.NoneType]
     if not all(isinstance(one, type) and issubclass(one, AbstractArray) for one in options):
+        return ()
+    if any(re.search(r"\w[-+*/]", one.dim_str) for one in options):  # sums of axes, which may not be known yet
         return ()
     return tuple(one.dtype[typing.Any, one.dim_str] for one in options)
 
