@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from seqgp.apps.localvol import Laplace, LocalVolatility, LocalVolFit, from_json, simulated_quotes
+from seqgp.apps.localvol import Laplace, LocalVolatility, LocalVolFit, figures, from_json, simulated_quotes
 from seqgp.cli.localvol import _Session, _Table
 from seqgp.cli.localvol_results import FIGURES, day_lines
 from seqgp.io.frames import read_numbered
@@ -121,7 +121,9 @@ def test_quotes_are_read_as_other_tables(table, tmp_path):
     pd.testing.assert_frame_equal(read_numbered(tmp_path / "quotes.parquet").reset_index(drop=True), pd.read_csv(table))
 
 
-def test_the_mode_is_fast_and_is_scored_on_what_was_held_out(seqgp_, table, tmp_path):
+def test_the_mode_is_fast_and_is_scored_on_what_was_held_out(seqgp_, table, tmp_path, monkeypatch):
+    drawn, smiles = [], figures.smiles
+    monkeypatch.setattr(figures, "smiles", lambda fit, held_out=None: drawn.append(held_out) or smiles(fit, held_out))
     options = ("--knots", "3", "5", "--draws", "64", "--fast", "--holdout", "0.2", "--quantlib", tmp_path / "ql.json")
     code, out, err = seqgp_("localvol", table, "-o", tmp_path / "out", *options)
     assert code == 0, err
@@ -132,6 +134,7 @@ def test_the_mode_is_fast_and_is_scored_on_what_was_held_out(seqgp_, table, tmp_
     assert surface.localVol(kept["maturities"][0], kept["strikes"][0]) == pytest.approx(kept["volatility"][0][0])
     scored = pd.read_csv(tmp_path / "out" / "held_out.csv")
     learnt = pd.read_csv(tmp_path / "out" / "quotes.csv")
+    assert set(drawn[-1].table.index) == set(scored["line"])
     assert not set(scored["line"]) & set(learnt["line"])
     assert not (tmp_path / "out" / "run").exists()
     for name in FIGURES:

@@ -84,7 +84,8 @@ def write_results(fit: Any, folder: Path, held_out: Any = None) -> None:
 
     mpl.use("agg")
     for name in FIGURES:
-        figure = getattr(figures, name)(fit)
+        shown = {"held_out": held_out} if name == "smiles" else {}
+        figure = getattr(figures, name)(fit, **shown)
         write_atomically(folder / f"{name}.png", functools.partial(figure.savefig, format="png", dpi=150))
         figures.pyplot().close(figure)
 
