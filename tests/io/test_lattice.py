@@ -40,3 +40,16 @@ def test_there_is_none_where_the_model_says_nothing_between_the_locations():
     assert "covariates of its mean (height, wind) are known at" in unknown_between(with_features("height", "wind"), x)
     eastward = seqgp.means.Feature(lambda t, x: x[:, 0], name="eastward")
     assert unknown_between(with_features(eastward, seqgp.means.harmonics(1.0)), x) == ""
+
+
+def test_maps_of_many_steps_are_those_of_each_step_alone(tmp_path):
+    """Filters that go on from one step to the next give what filters from the start give."""
+    online = seqgp.OnlineSampler(model(), particles=16)
+    seqgp.run(online, snapshots(6), key(), store=tmp_path / "run")
+    store = seqgp.Store(tmp_path / "run")
+    together = surfaces_of(store, range(6), 4)
+    assert list(together) == list(range(6))
+    for i in (1, 3, 5):
+        (alone,) = surfaces_of(store, [i], 4).values()
+        np.testing.assert_allclose(together[i].mean, alone.mean, atol=1e-9)
+        np.testing.assert_allclose(together[i].sd, alone.sd, atol=1e-9)

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from seqgp.base.errors import SeqgpError
 from seqgp.base.transforms import Transform, transform_of
 from seqgp.evaluate.marginals import marginal_moments
+from seqgp.evaluate.replay import made_ready
 from seqgp.io.ground import Ground, box_ground
 from seqgp.io.store import Store
 from seqgp.model import Model
@@ -56,7 +57,11 @@ def surface_on(
     model: Model, state: State, ground: Ground, draws: int = 400, transform: Transform | None = None
 ) -> LatticeSurface:
     """The posterior at the last time of a state, over a grid with covariates; NaN in cells without a point."""
-    mean, sd = _moments(model, state.thinned(draws).ready(model), ground, transform)
+    return _surface(model, state.thinned(draws).ready(model), ground, transform)
+
+
+def _surface(model: Model, ready: State, ground: Ground, transform: Transform | None) -> LatticeSurface:
+    mean, sd = _moments(model, ready, ground, transform)
     return LatticeSurface(ground.axes, ground.spread(mean), ground.spread(sd))
 
 
@@ -124,7 +129,12 @@ def surfaces_of(
     box = list(zip(x.min(axis=0).tolist(), x.max(axis=0).tolist()))
     under = box_ground(box, cells) if ground is None else ground.thinned(cells)
     transform = None if store is None else transform_of(store.manifest.section("data"))
-    return {i: surface_on(model, state, under, draws, transform) for i, state in states.items() if i in numbers}
+    surfaces: dict[int, LatticeSurface] = {}
+    ready: State | None = None
+    for i in sorted(states.keys() & set(numbers)):  # in order: between rejuvenations, filters go on where they were
+        ready = made_ready(model, states[i].thinned(draws), ready)
+        surfaces[i] = _surface(model, ready, under, transform)
+    return surfaces
 
 
 def unknown_between(model: Model, x: Float[np.ndarray, "n D"]) -> str:

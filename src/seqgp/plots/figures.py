@@ -15,7 +15,7 @@ from seqgp.plots.field import Limits, border_trace, field_layout, field_traces, 
 from seqgp.plots.history import History, history_of, stations_of
 from seqgp.plots.style import BAND, COLOUR, GREY, WIDE_BAND, figure, graph_objects, label
 
-MAX_FRAMES = 60  # of the slider, at most: evenly spread over the steps
+MAX_FRAMES = 24  # of the slider, at most: evenly spread over the steps
 LATTICE, COARSE = 40, 24  # points of a map along each side; of a map that moves
 
 
