@@ -3,9 +3,9 @@
 python -m experiments.solver_stream [--datasets 3] [--seeds 2] [--steps 4] [--quick]
 
 The diffusion of `experiments.diffusion`, measured at a few times. The exact posterior is that of paths of the whole
-stream, drawn by `seqgp.smooth` and weighted by the ratio of the likelihood to the surrogates that the filters took the
-data by. Its effective number of draws says how good it is; it is made from a run of its own, with twice the particles
-and another seed than those it is compared with, and sees only where that particles is. Writes a table to
+stream, drawn by `seqgp.smooth` and weighted by the ratio of the likelihood to the linearisations that the filters took
+the data by. Its effective number of draws says how good it is; it is made from a run of its own, with twice the
+particles and another seed than those it is compared with, and sees only where those particles are. Writes a table to
 `out/solver_stream`.
 """
 
@@ -49,15 +49,15 @@ class Weighted(NamedTuple):
 
 
 def exact(sampler: seqgp.OnlineSampler, state: seqgp.OnlineState) -> Weighted:
-    """Paths of all times, weighted by likelihood over surrogate at each."""
+    """Paths of all times, weighted by likelihood over linearisation at each."""
     model, z = sampler.model, np.asarray(state.z)
     times = [snapshot.t for snapshot in state.snapshots]
     paths = seqgp.smooth(jax.random.key(5), sampler, state, times, draws=state.draws)
     parameters = jax.vmap(model.parameters)(jnp.asarray(z))
     log_weights = np.zeros(len(z))
-    for snapshot, surrogate, f in zip(state.snapshots, state.surrogates, paths.latent):
-        assert surrogate is not None
-        data, line = solver_data(snapshot), surrogate.line
+    for snapshot, linearised, f in zip(state.snapshots, state.linearised_snapshots, paths.latent):
+        assert linearised is not None
+        data, line = solver_data(snapshot), linearised.line
 
         def log_ratio(one: Any, data: Any = data, line: Any = line) -> Any:
             f, parameters = one
@@ -65,7 +65,7 @@ def exact(sampler: seqgp.OnlineSampler, state: seqgp.OnlineState) -> Weighted:
             return log_likelihood(model.likelihood, data, parameters, f) - taken
 
         ratios = np.asarray(jax.lax.map(log_ratio, (jnp.asarray(f), parameters)))
-        log_weights += ratios - surrogate.log_correction(z[:, list(sampler.ssm.in_particles)])
+        log_weights += ratios - linearised.log_correction(z[:, list(sampler.ssm.in_particles)])
     weights = np.exp(log_weights - log_weights.max())
     return Weighted(z, np.asarray(paths.latent[-1]), weights / weights.sum())
 

@@ -1,4 +1,4 @@
-"""A likelihood that sees all of the latent, and is linear in it: surrogates are exact."""
+"""A likelihood that sees all of the latent, and is linear in it: linearisations are exact."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -7,7 +7,7 @@ from experiments import diffusion, solver_stream
 import seqgp
 
 
-def test_exact_weights_are_nearly_equal_where_the_surrogate_is_good():
+def test_exact_weights_are_nearly_equal_where_the_linearisation_is_good():
     sampler = seqgp.OnlineSampler(diffusion.model(), particles=32, draws=100)
     snapshot = diffusion.simulate(0, 1).snapshots[0]
     state, _ = sampler.init(jax.random.key(0), snapshot)

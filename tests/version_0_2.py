@@ -25,7 +25,7 @@ def stations(high=3.0):
 
 
 def solver(high=3.0):
-    """A likelihood that sees all of the latent, so that a surrogate of each snapshot is stored."""
+    """A likelihood that sees all of the latent, so that a linearisation of each snapshot is stored."""
 
     def total(f, context, noise):
         return dist.Normal(jnp.cumsum(f), noise)

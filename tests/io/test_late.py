@@ -80,14 +80,14 @@ def test_resumed_bit_for_bit_after_any_step(tmp_path, count, kept):
     assert seqgp.Store(tmp_path / "run").check() == []
 
 
-def test_surrogates_of_the_revised_past_are_kept(tmp_path):
+def test_linearisations_of_the_revised_past_are_kept(tmp_path):
     """A likelihood that sees all of the latent: what was linearised anew comes back from disk as it was."""
     data = linear_data()
     its = seqgp.OnlineSampler(linear_model(), particles=16, draws=20)
     arrivals = [data[0], data[2]._replace(y=data[2].y + 1), data[1], *data[2:]]
     done = seqgp.run(its, iter(arrivals[:-1]), KEY, store=tmp_path / "run", forecast=False)
     read = seqgp.Store(tmp_path / "run").latest().state
-    assert same(read.surrogates, done.state.surrogates)
+    assert same(read.linearised_snapshots, done.state.linearised_snapshots)
     resumed = seqgp.run(its, iter(arrivals), KEY, store=tmp_path / "run", forecast=False)
     straight = seqgp.run(its, iter(arrivals), KEY, forecast=False)
     assert same(resumed.state.packed(), straight.state.packed())

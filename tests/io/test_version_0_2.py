@@ -33,7 +33,7 @@ def test_it_is_opened_and_read(name, folder):
     assert step.info.ess <= 16
     assert step.info.log_evidence == step.state.log_evidence
     assert {one.kind for one in step.info.rejuvenations} <= {"importance", "moves"}
-    assert (step.state.surrogates[-1] is None) == (name == "stations")
+    assert (step.state.linearised_snapshots[-1] is None) == (name == "stations")
 
 
 def test_it_goes_on_and_answers(name, folder):

@@ -99,4 +99,4 @@ def test_advice_is_for_the_command_line_where_that_was_used():
     said = for_command_line("too few particles for so many parameters; widen the priors, or raise particles=")
     assert said.endswith("or raise `particles` in [sampler]")
     assert "seqgp." not in for_command_line("which no step sees: seqgp.replicate measures it.")
-    assert "seqgp." not in for_command_line("the surrogate is poor; compare with seqgp.SequentialSampler")
+    assert "seqgp." not in for_command_line("the linearisation is poor; compare with seqgp.SequentialSampler")

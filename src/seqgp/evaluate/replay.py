@@ -87,8 +87,8 @@ def made_ready(model: Model, state: State, before: State | None) -> State:
         return state.ready(model)
     history, filters = before.live.history, before.live.filters
     known = len(before.snapshots)
-    for snapshot, surrogate in zip(state.snapshots[known:], state.surrogates[known:]):
-        history = history.with_snapshot(snapshot, surrogate)
+    for snapshot, linearised in zip(state.snapshots[known:], state.linearised_snapshots[known:]):
+        history = history.with_snapshot(snapshot, linearised)
         filters, _, _ = advanced(history, filters)
     return state._replace(live=Live(history, filters))
 

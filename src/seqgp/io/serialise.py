@@ -34,11 +34,11 @@ from seqgp.monitoring.detectors import Bank, Detectors
 from seqgp.monitoring.monitor import Monitor
 from seqgp.samplers.ibis import Rejuvenation
 from seqgp.samplers.online.exact import Correction
+from seqgp.samplers.online.linearised import LinearisedSnapshot
 from seqgp.samplers.online.memory import Memory, QuadraticFit
 from seqgp.samplers.online.pending import PendingParticles
 from seqgp.samplers.online.state import OnlineState
 from seqgp.samplers.online.stations import StationNoise
-from seqgp.samplers.online.surrogate import SnapshotSurrogate
 from seqgp.samplers.online.watch import Treatment, Watch
 from seqgp.samplers.particles import Particles
 from seqgp.samplers.proposals import StudentProposal
@@ -55,10 +55,11 @@ _RENAMED = {
     "Cloud": "Particles",
     "CloudQuadratic": "QuadraticFit",
     "Renewal": "Rejuvenation",
+    "SnapshotSurrogate": "LinearisedSnapshot",
 }
 _RENAMED_FIELDS = {
     "Cloud": {"log_evidence": "log_evidences", "last": "log_increment"},
-    "OnlineState": {"cloud": "particles", "born": "evaluated_at"},
+    "OnlineState": {"cloud": "particles", "born": "evaluated_at", "surrogates": "linearised_snapshots"},
     "Renewal": {"effective": "ess"},
 }
 
@@ -224,7 +225,7 @@ def _is_named_tuple(cls: type) -> bool:
 
 
 register(Correction, Exactness, Memory, OnlineState, Particles, PendingParticles, QuadraticFit, Rejuvenation)
-register(Linearisation, SnapshotSurrogate, StationNoise, StudentProposal)
+register(Linearisation, LinearisedSnapshot, StationNoise, StudentProposal)
 register(Bank, Detectors, ForecastValues, Monitor, StationFlag, StationInfo, Treatment, Watch)
 register(
     SequentialState, Window, OnlineInfo, LeaveOneOut, ChainInfo, UpdateInfo, Dense, Grid, SharedGrid, Knots, KnotGrid

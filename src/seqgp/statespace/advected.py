@@ -62,7 +62,7 @@ class AdvectedFilter(DenseFilter):
         return True
 
     def sized(self, observation: Observation) -> Observation:
-        """Padded to one of a few sizes; data that a surrogate stands for are as many as they are."""
+        """Padded to one of a few sizes; data that a linearisation stands for are as many as they are."""
         return observation if observation.line is not None else padded(observation, round_size(len(observation.y)))
 
     def matrices_at(self, parameters: Parameters) -> AdvectedMatrices:  # pyright: ignore[reportIncompatibleMethodOverride]

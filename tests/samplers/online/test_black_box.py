@@ -72,7 +72,7 @@ def sums(mean, noise=0.3):
 
 
 def test_a_box_that_sees_all_of_the_latent_by_sigma_points():
-    """Where it is a line with a parameter, sigma points and derivatives find the same surrogate."""
+    """Where it is a line with a parameter, sigma points and derivatives find the same linearisation."""
     x = np.array([[0.0], [1.0], [3.0]])
     data = [seqgp.Snapshot(0.5 * i, x, y) for i, y in enumerate(([-1.0, 0.2], [-1.5, np.nan], [0.3, 0.1]))]
     by_hand = lambda f: jnp.stack([f.sum(), f[0]])  # noqa: E731
@@ -80,7 +80,7 @@ def test_a_box_that_sees_all_of_the_latent_by_sigma_points():
     (state, box), (other, smooth) = found
     assert box.log_evidence == pytest.approx(smooth.log_evidence, abs=1e-5)
     np.testing.assert_allclose(state.particles.log_weights(), other.particles.log_weights(), atol=1e-5)
-    assert box.extras["surrogate_effective"] > 0.99
+    assert box.extras["linearisation_ess_fraction"] > 0.99
 
 
 def test_the_best_sampler_takes_them_online_and_says_so():

@@ -120,7 +120,7 @@ def test_filters_that_run_again_without_the_datum(case):
 
     def again(y):
         changed = (*state.snapshots[:-1], seqgp.Snapshot(last.t, last.x, y, last.context))
-        history = build_timeline(sampler.ssm, sampler.latent, changed, state.surrogates)
+        history = build_timeline(sampler.ssm, sampler.latent, changed, state.linearised_snapshots)
         filters, increments, _ = run_filters(history, z, steps)
         return history, filters, increments.sum(axis=1)
 

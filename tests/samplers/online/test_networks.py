@@ -61,7 +61,9 @@ def run():
 def dense(run):
     """The dense filters of the same particles over the same data."""
     state = run.state
-    history = build_timeline(sampler().ssm, "auto", state.snapshots, state.surrogates, plan=FIRST_PLAN._replace(rank=0))
+    history = build_timeline(
+        sampler().ssm, "auto", state.snapshots, state.linearised_snapshots, plan=FIRST_PLAN._replace(rank=0)
+    )
     filters, increments, _ = run_filters(history, np.asarray(state.particles.z), TIMES)
     return history, filters, increments
 

@@ -121,7 +121,7 @@ def test_with_parameters_the_posterior_is_that_of_the_revised_data(by):
 
 @pytest.mark.parametrize("place", [0, 2])
 def test_a_likelihood_that_sees_all_of_the_latent_is_linearised_anew(place):
-    """For linear data the surrogates are exact, so that the log evidence is that of the run in order."""
+    """For linear data the linearisations are exact, so that the log evidence is that of the run in order."""
     data = linear_data()
     sampler = seqgp.OnlineSampler(linear_model(), particles=256, draws=200)
     wrong = [one._replace(y=one.y + 1) if i == 1 else one for i, one in enumerate(data) if i != place]
@@ -130,8 +130,8 @@ def test_a_likelihood_that_sees_all_of_the_latent_is_linearised_anew(place):
     wanted, told = sampled(sampler, data)
     error = np.hypot(info.log_evidence_se, told.log_evidence_se)
     assert abs(info.log_evidence - told.log_evidence) < 5 * error
-    assert len(state.surrogates) == len(data)
-    assert all(one.correction is not None for one in state.surrogates)
+    assert len(state.linearised_snapshots) == len(data)
+    assert all(one.correction is not None for one in state.linearised_snapshots)
     z = wanted.particles.z
     totals = [run_filters(one.live.history, z, len(data))[1].sum(axis=1) for one in (state, wanted)]
     assert np.abs(totals[0] - totals[1]).max() < 1e-6
@@ -141,10 +141,10 @@ def test_from_disk_or_memory_a_revision_is_the_same():
     data = snapshots(missing=0.2)
     sampler = seqgp.OnlineSampler(model(), particles=32, draws=50)
     state, _ = sampled(sampler, [*data[:3], *data[4:]])
-    packed = state.packed().unpacked(lambda _: list(zip(state.snapshots, state.surrogates)))
+    packed = state.packed().unpacked(lambda _: list(zip(state.snapshots, state.linearised_snapshots)))
     found = [sampler.revise(jax.random.key(1), one, [data[3]])[0] for one in (state, packed)]
     assert np.array_equal(found[0].latent, found[1].latent)
-    again = found[0].packed().unpacked(lambda _: list(zip(found[0].snapshots, found[0].surrogates)))
+    again = found[0].packed().unpacked(lambda _: list(zip(found[0].snapshots, found[0].linearised_snapshots)))
     later = data[-1]._replace(t=data[-1].t + 1)
     after = [sampler.step(jax.random.key(2), one, later)[0] for one in (found[0], again)]
     assert np.array_equal(after[0].latent, after[1].latent)

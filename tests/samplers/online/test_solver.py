@@ -8,7 +8,7 @@ import pytest
 from scipy.special import logsumexp
 
 import seqgp
-from seqgp.samplers.online.surrogate import SnapshotSurrogate
+from seqgp.samplers.online.linearised import LinearisedSnapshot
 from solver_streams import SEEN, linear_data, linear_model
 from streams import sampled
 
@@ -57,7 +57,7 @@ def test_linear_data_end_at_the_exact_posterior():
     assert np.abs((weights @ state.particles.z - z_mean) / z_sd).max() < 0.15
     assert np.abs((np.asarray(state.latent).mean(axis=0) - f) / sd).max() < 0.1
     assert np.asarray(state.latent).std(axis=0) / sd == pytest.approx(np.ones(4), abs=0.1)
-    assert info.extras["surrogate_effective"] > 0.99
+    assert info.extras["linearisation_ess_fraction"] > 0.99
 
 
 def curved(f, context, noise):
@@ -115,13 +115,13 @@ def test_curved_data_end_near_the_exact_posterior(high, apart):
 def test_without_the_correction_the_evidence_is_off(monkeypatch):
     model = curved_model(seqgp.ScaledSigmoid(0, 1.5))
     evidence = curved_quadrature(CURVED, model)[0]
-    monkeypatch.setattr(SnapshotSurrogate, "log_correction", lambda self, z: np.zeros(len(z)))
+    monkeypatch.setattr(LinearisedSnapshot, "log_correction", lambda self, z: np.zeros(len(z)))
     _, info = sampled(seqgp.OnlineSampler(model, particles=128, draws=20), curved_data())
     assert evidence - info.log_evidence > 0.35
 
 
 def test_a_mean_that_depends_on_parameters_of_the_likelihood_follows_them():
-    """A slope that is inferred: the same as the pointwise likelihood, which needs no surrogate."""
+    """A slope that is inferred: the same as the pointwise likelihood, which needs no linearisation."""
 
     def scaled(f, context, slope):
         return dist.Normal(slope * f, 0.2)
@@ -138,7 +138,7 @@ def test_a_mean_that_depends_on_parameters_of_the_likelihood_follows_them():
     assert found[0][1] == pytest.approx(found[1][1], abs=0.15)
 
 
-def test_surrogates_are_kept_with_the_data_and_a_run_goes_on_bit_for_bit(tmp_path):
+def test_linearisations_are_kept_with_the_data_and_a_run_goes_on_bit_for_bit(tmp_path):
     model, data = linear_model(), linear_data()
     sampler = seqgp.OnlineSampler(model, particles=32, draws=40)
     whole = seqgp.run(sampler, data, key=jax.random.key(0), store=tmp_path / "whole", forecast=False)

@@ -25,9 +25,9 @@ from seqgp.likelihoods.gaussian import STATION
 from seqgp.model import Model
 from seqgp.runtime.engine import cached_by_shape
 from seqgp.samplers.online.black_box import with_table
+from seqgp.samplers.online.linearised import LinearisedSnapshot
 from seqgp.samplers.online.memory import QuadraticFit
 from seqgp.samplers.online.network import FIRST_PLAN, WINDOW, NetworkPlan, SiteGaps, network_filter, suits_network
-from seqgp.samplers.online.surrogate import SnapshotSurrogate
 from seqgp.statespace.advected import AdvectedFilter
 from seqgp.statespace.delayed import DelayedFilter
 from seqgp.statespace.delayed_window import DelayedWindowFilter, window_needed
@@ -79,7 +79,9 @@ class Timeline(NamedTuple):
     layout: SiteLayout
     segments: tuple[Segment, ...]
     snapshots: tuple[Snapshot, ...]
-    surrogates: tuple[SnapshotSurrogate | None, ...]  # of each snapshot whose likelihood sees all of the latent
+    linearised_snapshots: tuple[
+        LinearisedSnapshot | None, ...
+    ]  # of each snapshot whose likelihood sees all of the latent
     rebuilt: bool  # whether the last snapshot changed how all before are laid out
     plan: NetworkPlan = FIRST_PLAN  # of the filter of networks with gaps
 
@@ -88,22 +90,22 @@ class Timeline(NamedTuple):
         """The filter of the last snapshot."""
         return self.segments[-1].filter
 
-    def with_snapshot(self, snapshot: Snapshot, surrogate: SnapshotSurrogate | None = None) -> Timeline:
+    def with_snapshot(self, snapshot: Snapshot, linearised: LinearisedSnapshot | None = None) -> Timeline:
         """With one more snapshot."""
         layout = self.layout
         if self.ssm.model.kernel.delayed:
             window = delay_window(self, snapshot)
             if window > layout.window or (layout.window and not all_known(layout, snapshot.x)):
-                return _windowed(self, snapshot, surrogate, window)
+                return _windowed(self, snapshot, linearised, window)
         if layout.knots is None:
             fresh = new_rows(layout.x, snapshot.x)
             if len(fresh):
                 if self._moves(snapshot, len(fresh)):
-                    return _rebuilt(self, snapshot, surrogate)
+                    return _rebuilt(self, snapshot, linearised)
                 layout = self._with_sites(fresh, snapshot)
-        elif self.latent == "auto" and surrogate is None and not layout.knots.holds(snapshot.x):
-            return _rebuilt(self, snapshot, surrogate)  # knots of our own choice follow inputs that drift
-        return _appended(self._replace(layout=layout, rebuilt=False), snapshot, surrogate)
+        elif self.latent == "auto" and linearised is None and not layout.knots.holds(snapshot.x):
+            return _rebuilt(self, snapshot, linearised)  # knots of our own choice follow inputs that drift
+        return _appended(self._replace(layout=layout, rebuilt=False), snapshot, linearised)
 
     def until(self, count: int) -> Timeline:
         """The first so many snapshots."""
@@ -112,19 +114,21 @@ class Timeline(NamedTuple):
             for one in self.segments
             if one.first < count
         )
-        snapshots, surrogates = self.snapshots[:count], self.surrogates[:count]
-        return self._replace(segments=segments, snapshots=snapshots, surrogates=surrogates, rebuilt=False)
+        snapshots, linearised_snapshots = self.snapshots[:count], self.linearised_snapshots[:count]
+        return self._replace(
+            segments=segments, snapshots=snapshots, linearised_snapshots=linearised_snapshots, rebuilt=False
+        )
 
     def log_corrections(self, z: np.ndarray) -> np.ndarray:
-        """What the surrogate of each snapshot leaves to be added to its log evidence, ``(S, T)``."""
-        columns = [np.zeros(len(z)) if one is None else one.log_correction(z) for one in self.surrogates]
+        """What the linearisation of each snapshot leaves to be added to its log evidence, ``(S, T)``."""
+        columns = [np.zeros(len(z)) if one is None else one.log_correction(z) for one in self.linearised_snapshots]
         return np.stack(columns, axis=1)
 
     def corrected(self, correction: QuadraticFit) -> Timeline:
-        """With the correction of the last snapshot's surrogate."""
-        *before, last = self.surrogates
+        """With the correction of the last snapshot's linearisation."""
+        *before, last = self.linearised_snapshots
         assert last is not None
-        return self._replace(surrogates=(*before, last._replace(correction=correction)))
+        return self._replace(linearised_snapshots=(*before, last._replace(correction=correction)))
 
     def compressed(self, plan: NetworkPlan) -> Timeline:
         """With another compression of the filters of low rank."""
@@ -161,24 +165,24 @@ def begin(
     ssm: StateSpaceModel,
     latent: Any,
     snapshot: Snapshot,
-    surrogate: SnapshotSurrogate | None = None,
+    linearised: LinearisedSnapshot | None = None,
     plan: NetworkPlan = FIRST_PLAN,
 ) -> Timeline:
     """The history of a first snapshot: chooses where the latent lives."""
     layout = _first_layout(ssm, latent, snapshot.x)
-    return _appended(Timeline(ssm, latent, layout, (), (), (), rebuilt=False, plan=plan), snapshot, surrogate)
+    return _appended(Timeline(ssm, latent, layout, (), (), (), rebuilt=False, plan=plan), snapshot, linearised)
 
 
 def build_timeline(
     ssm: StateSpaceModel,
     latent: Any,
     snapshots: Any,
-    surrogates: Any,
+    linearised_snapshots: Any,
     together: int = 1,
     plan: NetworkPlan = FIRST_PLAN,
 ) -> Timeline:
     """The history of many snapshots, as it came about one by one; with the sites of the first few from the start."""
-    history = begin(ssm, latent, snapshots[0], surrogates[0], plan)
+    history = begin(ssm, latent, snapshots[0], linearised_snapshots[0], plan)
     x = history.layout.x
     for snapshot in snapshots[1:together]:
         fresh = new_rows(x, snapshot.x)
@@ -189,9 +193,9 @@ def build_timeline(
     if len(x) > len(history.layout.x):
         layout = _first_layout(ssm, latent, x)
         empty = Timeline(ssm, latent, layout, (), (), (), rebuilt=False, plan=plan)
-        history = _appended(empty, snapshots[0], surrogates[0])
-    for snapshot, surrogate in zip(snapshots[1:], surrogates[1:]):
-        history = history.with_snapshot(snapshot, surrogate)
+        history = _appended(empty, snapshots[0], linearised_snapshots[0])
+    for snapshot, linearised in zip(snapshots[1:], linearised_snapshots[1:]):
+        history = history.with_snapshot(snapshot, linearised)
     return history
 
 
@@ -242,7 +246,7 @@ def _suits_knots(model: Model, x: np.ndarray) -> bool:
     )
 
 
-def _rebuilt(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogate | None) -> Timeline:
+def _rebuilt(history: Timeline, snapshot: Snapshot, linearised: LinearisedSnapshot | None) -> Timeline:
     """All snapshots on other knots or modes, because inputs move."""
     every = (*history.snapshots, snapshot)
     x = np.concatenate([one.x for one in every])
@@ -252,15 +256,15 @@ def _rebuilt(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogate
         knots = Knots().resolve(history.ssm.model.kernel.terms()[0][1], x)
         layout = SiteLayout(x[:0], None, knots, "a smooth kernel, and inputs that move")
     new = Timeline(history.ssm, history.latent, layout, (), (), (), rebuilt=True)
-    for one, its in zip(every, (*history.surrogates, surrogate)):
+    for one, its in zip(every, (*history.linearised_snapshots, linearised)):
         new = _appended(new, one, its)
     return new
 
 
-def _appended(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogate | None) -> Timeline:
+def _appended(history: Timeline, snapshot: Snapshot, linearised: LinearisedSnapshot | None) -> Timeline:
     ssm, layout = history.ssm, history.layout
     last = history.snapshots[-1].t if history.snapshots else snapshot.t
-    observation = observation_of(ssm, layout, snapshot, snapshot.t - last, surrogate)
+    observation = observation_of(ssm, layout, snapshot, snapshot.t - last, linearised)
     one_noise = layout.knots is None and not ssm.model.kernel.moving and _one_noise_level(ssm, snapshot)
     rotated = one_noise and len(ssm.states) == 1 and _complete(layout, observation)
     segments = history.segments
@@ -292,7 +296,7 @@ def _appended(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogat
     return history._replace(
         segments=(*segments, segment),
         snapshots=(*history.snapshots, snapshot),
-        surrogates=(*history.surrogates, surrogate),
+        linearised_snapshots=(*history.linearised_snapshots, linearised),
     )
 
 
@@ -331,7 +335,7 @@ def delay_window(history: Timeline, snapshot: Snapshot) -> int:
     return needed
 
 
-def _windowed(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogate | None, window: int) -> Timeline:
+def _windowed(history: Timeline, snapshot: Snapshot, linearised: LinearisedSnapshot | None, window: int) -> Timeline:
     """All snapshots in a filter with a window, on the sites of all of them."""
     ssm, fresh = history.ssm, new_rows(history.layout.x, snapshot.x)
     layout = history._with_sites(fresh, snapshot) if len(fresh) else history.layout
@@ -339,7 +343,7 @@ def _windowed(history: Timeline, snapshot: Snapshot, surrogate: SnapshotSurrogat
         window=max(window + 1, layout.window), why="stations at local times, closer in time than delays"
     )
     new = Timeline(ssm, history.latent, layout, (), (), (), rebuilt=True)
-    for one, its in zip((*history.snapshots, snapshot), (*history.surrogates, surrogate)):
+    for one, its in zip((*history.snapshots, snapshot), (*history.linearised_snapshots, linearised)):
         new = _appended(new, one, its)
     return new
 
@@ -384,7 +388,7 @@ def _modes(ssm: StateSpaceModel, knots: np.ndarray) -> int:
 
 
 def observation_of(
-    ssm: StateSpaceModel, layout: SiteLayout, snapshot: Snapshot, dt: float, surrogate: SnapshotSurrogate | None
+    ssm: StateSpaceModel, layout: SiteLayout, snapshot: Snapshot, dt: float, linearised: LinearisedSnapshot | None
 ) -> Observation:
     """A snapshot laid on the sites, a time ``dt`` after the one before it."""
     filled, missing = (part.reshape(-1) for part in fill_missing(snapshot.y))
@@ -395,8 +399,8 @@ def observation_of(
         np.asarray(dt, float), operator, filled, ~missing, ssm.design(columns), columns, none, none, context,
         t=np.asarray(snapshot.t, float),
     )  # fmt: skip
-    if surrogate is not None:
-        return observation._replace(line=surrogate.line)
+    if linearised is not None:
+        return observation._replace(line=linearised.line)
     many = layout.knots is not None and _one_noise_level(ssm, snapshot)
     return reduced(observation) if many else observation
 

@@ -18,7 +18,7 @@ MAX_OUTSIDE = 0.01  # of the draws of a parameter beyond the values that a state
 MIN_ESS_FRACTION = 0.1  # of the particles effective and different, below which it is warned about
 MAX_TABLE_ERROR = 0.05  # of the table of a black box, in log density, beyond which it is warned about
 MAX_NOISE = 1.0  # of the log evidence of a particle, beyond which it is warned about
-MIN_SURROGATE_ESS_FRACTION = 0.15  # of draws from a surrogate that are effective, below which it is warned about
+MIN_LINEARISED_ESS_FRACTION = 0.15  # of draws from a linearisation that are effective, below which it is warned about
 MANY_PARAMETERS = 50  # beyond, a few hundred particles say roughly how wide the posterior is
 
 
@@ -31,7 +31,7 @@ def online_info(
         state: after it.
         step: the step.
         lost: how many particles had no density.
-        ratios: of likelihood to surrogate, where there is one.
+        ratios: of likelihood to its linearisation, where there is one.
         seconds: that it took in all.
         approximate: why weights are not exact whatever is done; empty where they are or can be.
     """
@@ -41,7 +41,7 @@ def online_info(
     extras = {"kernel_error": error, "filter_steps": step.spent.filter_steps, "lost": lost}
     extras |= rank_extras(step.history)
     if ratios is not None:
-        extras["surrogate_effective"] = float(np.median(ratios.ess_fraction()))
+        extras["linearisation_ess_fraction"] = float(np.median(ratios.ess_fraction()))
     table_error = worst_table_error(step.history.segments[-1].observations[-1])
     if table_error is not None:
         extras["table_error"] = table_error
@@ -131,7 +131,7 @@ def _kernel_warnings(state: OnlineState, ssm: StateSpaceModel) -> list[str]:
 def _warnings(
     state: OnlineState, ess: float, extras: dict[str, float], y: np.ndarray, inferred: int
 ) -> tuple[str, ...]:
-    found, share = [], extras.get("surrogate_effective", 1.0)
+    found, share = [], extras.get("linearisation_ess_fraction", 1.0)
     if np.isnan(y).all():
         found.append("all of y is missing: the draws are a forecast")
     if extras["lost"]:
@@ -149,9 +149,9 @@ def _warnings(
             "(units? an outlier?), or there are too few particles for so many parameters; widen the priors, or raise "
             "particles="
         )
-    if share < MIN_SURROGATE_ESS_FRACTION:
+    if share < MIN_LINEARISED_ESS_FRACTION:
         found.append(
-            f"the surrogate of the likelihood is poor: {share:.0%} of draws from it are effective; compare with "
+            f"the linearisation of the likelihood is poor: {share:.0%} of draws from it are effective; compare with "
             "seqgp.SequentialSampler"
         )
     if extras.get("table_error", 0.0) > MAX_TABLE_ERROR:

@@ -63,8 +63,13 @@ def with_accurate_rank(
     chosen = _planned(plan.refined(tried[-1].rank, filter.sites), tried[-1], number)
     if is_accurate(tried[-1]):
         return history.compressed(chosen), spent
-    ssm, latent, snapshots, surrogates = history.ssm, history.latent, history.snapshots, history.surrogates
-    dense = build_timeline(ssm, latent, snapshots, surrogates, together, chosen._replace(rank=0))
+    ssm, latent, snapshots, linearised_snapshots = (
+        history.ssm,
+        history.latent,
+        history.snapshots,
+        history.linearised_snapshots,
+    )
+    dense = build_timeline(ssm, latent, snapshots, linearised_snapshots, together, chosen._replace(rank=0))
     try:
         check_memory(dense, len(particles.z))
     except SamplerError:

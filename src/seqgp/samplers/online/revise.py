@@ -132,14 +132,14 @@ def revise_filters(step: OnlineStep, old: Timeline, revision: Revision) -> float
 
 
 def _history(step: OnlineStep, old: Timeline, revision: Revision) -> Timeline:
-    """The revised snapshots laid out. Surrogates are found again from the earliest change on."""
+    """The revised snapshots laid out. Linearisations are found again from the earliest change on."""
     ssm, latent, snapshots, together = step.ssm, step.latent, revision.snapshots, step.past.together
     if ssm.model.likelihood.pointwise:
         return build_timeline(ssm, latent, snapshots, (None,) * len(snapshots), together, old.plan)
     first, z, weights = revision.first, step.particles.z, step.particles.weights()
     live: Live | None = None
     if first:
-        kept = build_timeline(ssm, latent, snapshots[:first], old.surrogates[:first], together, old.plan)
+        kept = build_timeline(ssm, latent, snapshots[:first], old.linearised_snapshots[:first], together, old.plan)
         live = Live(kept, run_filters(kept, z, first)[0])
     for i in range(first, len(snapshots)):
         found = update_filters(ssm, latent, live, z, snapshots[i], step.rng, lambda _: weights)
@@ -149,7 +149,7 @@ def _history(step: OnlineStep, old: Timeline, revision: Revision) -> Timeline:
             ratios, _ = ratios_of(live.history, live.filters, step.rng)
             live = live._replace(history=live.history.corrected(ratios.correction(step.particles)))
     assert live is not None
-    return build_timeline(ssm, latent, snapshots, live.history.surrogates, together, old.plan)
+    return build_timeline(ssm, latent, snapshots, live.history.linearised_snapshots, together, old.plan)
 
 
 class _Bridged(NamedTuple):

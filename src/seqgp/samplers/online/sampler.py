@@ -325,7 +325,7 @@ class OnlineSampler:
             snapshot.t, step.number + revisions, latent, parameters, z, particle, particles, step.past.evaluated_at,
             log_evidence, {"order": self.order, "latent": self.latent, "network": history.plan._asdict()},
             self.fingerprint, history.snapshots, step.past.dropped,
-            step.past.memory, history.surrogates, step.past.correction, revisions,
+            step.past.memory, history.linearised_snapshots, step.past.correction, revisions,
             Live(history, step.filters, step.pending.filters), step.pending.particles,
             station_noise=station_noise_of(self.ssm, history, own) if self.model.likelihood.by_station else None,
         )  # fmt: skip

@@ -19,12 +19,12 @@ from seqgp.runtime.engine import compiled, cores, in_threads
 from seqgp.samplers.online.black_box import with_table
 from seqgp.samplers.online.budget import check_paths
 from seqgp.samplers.online.history import Timeline, build_timeline, dense_filter, new_rows, observation_of, operator_of
+from seqgp.samplers.online.linearised import LinearisedSnapshot
 from seqgp.samplers.online.network import network_filter
 from seqgp.samplers.online.sampler import OnlineSampler
 from seqgp.samplers.online.smooth_delayed import draws_of_the_past
 from seqgp.samplers.online.smooth_exact import paths_of_the_past
 from seqgp.samplers.online.state import OnlineState
-from seqgp.samplers.online.surrogate import SnapshotSurrogate
 from seqgp.samplers.validation import check_key, check_state
 from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.network import NetworkFilter, draw_network_path
@@ -77,14 +77,14 @@ def smooth(
     inputs = None if x is None else _checked_inputs(sampler, state, x)
     if inputs is None and context is not None:
         raise DataError("smooth: context is given without x; at the data, each snapshot has its own")
-    snapshots, surrogates = _with_times(state, wanted)
+    snapshots, linearised_snapshots = _with_times(state, wanted)
     few = state.thinned(min(state.draws, DRAWS if draws is None else positive("draws", draws)))
     z, moments = np.asarray(few.z)[:, list(sampler.ssm.in_particles)], np.unique(wanted)
     if sampler.model.kernel.delayed:
         asked = _asked(snapshots, moments, inputs, context)
         found = dict(zip(asked, draws_of_the_past(key, sampler.ssm, snapshots, z, list(asked.values()))))
         return Smoothed(wanted, tuple(asked[t].x for t in wanted), tuple(found[t] for t in wanted))
-    history = build_timeline(sampler.ssm, sampler.latent, snapshots, surrogates, plan=state.plan)
+    history = build_timeline(sampler.ssm, sampler.latent, snapshots, linearised_snapshots, plan=state.plan)
     if sampler.model.likelihood.by_station:  # with the ratios of stations
         z = np.asarray(few.particles.z)[few.particle]
     asked = _asked(history.snapshots, moments, inputs, context)
@@ -137,10 +137,14 @@ def _asked(
     return {t: _Asked(t, seen[t].x, seen[t].context) for t in times.tolist()}
 
 
-def _with_times(state: OnlineState, wanted: tuple[float, ...]) -> tuple[list[Snapshot], list[SnapshotSurrogate | None]]:
-    """All snapshots and their surrogates, with empty ones at times between."""
-    seen = {snapshot.t: (snapshot, surrogate) for snapshot, surrogate in zip(state.snapshots, state.surrogates)}
-    if state.surrogates[0] is not None and len({one.y.shape for one in state.snapshots}) > 1:
+def _with_times(
+    state: OnlineState, wanted: tuple[float, ...]
+) -> tuple[list[Snapshot], list[LinearisedSnapshot | None]]:
+    """All snapshots and their linearisations, with empty ones at times between."""
+    seen = {
+        snapshot.t: (snapshot, linearised) for snapshot, linearised in zip(state.snapshots, state.linearised_snapshots)
+    }
+    if state.linearised_snapshots[0] is not None and len({one.y.shape for one in state.snapshots}) > 1:
         raise SamplerError(
             "smooth: the number of data changes from time to time, and the likelihood sees all of the latent; pad y "
             "with NaN to one size"
@@ -150,10 +154,10 @@ def _with_times(state: OnlineState, wanted: tuple[float, ...]) -> tuple[list[Sna
         if not first <= t <= last:
             raise DataError(f"smooth: t = {t:g} is not between the first and the last time, {first:g} and {last:g}")
         if t not in seen:
-            before, surrogate = seen[max(time for time in seen if time < t)]
-            seen[t] = Snapshot(t, before.x, np.full_like(before.y, np.nan), before.context), surrogate
-    snapshots, surrogates = zip(*(seen[t] for t in sorted(seen)))
-    return list(snapshots), list(surrogates)
+            before, linearised = seen[max(time for time in seen if time < t)]
+            seen[t] = Snapshot(t, before.x, np.full_like(before.y, np.nan), before.context), linearised
+    snapshots, linearised_snapshots = zip(*(seen[t] for t in sorted(seen)))
+    return list(snapshots), list(linearised_snapshots)
 
 
 def _one_filter(history: Timeline) -> tuple[DenseFilter | NetworkFilter, Observation]:
@@ -161,8 +165,8 @@ def _one_filter(history: Timeline) -> tuple[DenseFilter | NetworkFilter, Observa
     layout, ssm = history.layout, history.ssm
     times = [snapshot.t for snapshot in history.snapshots]
     each = [
-        observation_of(ssm, layout, s, s.t - t, surrogate)
-        for s, t, surrogate in zip(history.snapshots, [times[0], *times], history.surrogates)
+        observation_of(ssm, layout, s, s.t - t, linearised)
+        for s, t, linearised in zip(history.snapshots, [times[0], *times], history.linearised_snapshots)
     ]
     if isinstance(history.filter, NetworkFilter):
         network = network_filter(ssm, layout.x, len(layout.x), history.plan, (), None)

@@ -15,12 +15,12 @@ from seqgp.model import Model
 from seqgp.samplers.online.exact import Correction, exact_filters, shared_history
 from seqgp.samplers.online.filters import Filters, advanced, run_filters
 from seqgp.samplers.online.history import Timeline, build_timeline
+from seqgp.samplers.online.linearised import LinearisedSnapshot
 from seqgp.samplers.online.memory import Memory
 from seqgp.samplers.online.network import NetworkPlan
 from seqgp.samplers.online.pending import PendingParticles
 from seqgp.samplers.online.predictive import ParticlePredictive, predictive_of
 from seqgp.samplers.online.stations import StationNoise, log_ratios_at, with_ratios
-from seqgp.samplers.online.surrogate import SnapshotSurrogate
 from seqgp.samplers.online.watch import Treatment, Watch
 from seqgp.samplers.particles import Particles
 from seqgp.samplers.validation import check_state
@@ -46,7 +46,7 @@ class OnlineState(NamedTuple):
     snapshots: tuple[Snapshot, ...]  # all so far, or with a bounded history the last ones
     dropped: int = 0  # how many were before those
     memory: Memory | None = None  # what those said about the parameters
-    surrogates: tuple[SnapshotSurrogate | None, ...] = ()  # where the likelihood sees all of the latent
+    linearised_snapshots: tuple[LinearisedSnapshot | None, ...] = ()  # where the likelihood sees all of the latent
     correction: Correction | None = None  # of the particles by paths, where the data need one
     revisions: int = 0  # steps that revised the past, less the snapshots that they added: step − number of snapshots
     live: Any = None  # history and filters of filters, where they are in memory
@@ -105,20 +105,20 @@ class OnlineState(NamedTuple):
 
     def packed(self) -> OnlineState:
         """Without filters and data: the steps of a run keep the data, and the filters follow from them."""
-        return self._replace(snapshots=(), surrogates=(), live=None)
+        return self._replace(snapshots=(), linearised_snapshots=(), live=None)
 
-    def beside_data(self) -> SnapshotSurrogate | Treatment | None:
-        """The surrogate of the last snapshot, or how its data were used: no later step can find it again."""
+    def beside_data(self) -> LinearisedSnapshot | Treatment | None:
+        """The linearisation of the last snapshot, or how its data were used: no later step can find it again."""
         if self.watch is not None and self.watch.factors is not None:
             return Treatment(self.watch.factors)
-        return self.surrogates[-1]
+        return self.linearised_snapshots[-1]
 
-    def beside_late(self, t: float) -> dict[float, SnapshotSurrogate | Treatment]:
+    def beside_late(self, t: float) -> dict[float, LinearisedSnapshot | Treatment]:
         """After late data from a time on: what stands beside all snapshots from there on, found again or used anew."""
         if self.watch is not None:
             return {one.t: Treatment.used(one) for one in self.snapshots if one.t >= t}
-        pairs = zip(self.snapshots, self.surrogates)
-        return {one.t: surrogate for one, surrogate in pairs if one.t >= t and surrogate is not None}
+        pairs = zip(self.snapshots, self.linearised_snapshots)
+        return {one.t: linearised for one, linearised in pairs if one.t >= t and linearised is not None}
 
     @property
     def summarised(self) -> int:
@@ -131,11 +131,11 @@ class OnlineState(NamedTuple):
         return -np.inf if self.memory is None else self.snapshots[self.summarised - 1].t
 
     def unpacked(self, kept: Callable[[int], Sequence[tuple[Snapshot, Any]]]) -> OnlineState:
-        """With the data again, and the surrogate of each."""
+        """With the data again, and the linearisation of each."""
         found = kept(self.step - self.revisions - self.dropped)
         snapshots = tuple(how.of(one) if isinstance(how, Treatment) else one for one, how in found)
-        surrogates = tuple(None if isinstance(how, Treatment) else how for _, how in found)
-        return self._replace(snapshots=snapshots, surrogates=surrogates)
+        linearised_snapshots = tuple(None if isinstance(how, Treatment) else how for _, how in found)
+        return self._replace(snapshots=snapshots, linearised_snapshots=linearised_snapshots)
 
     def revived(self, model: Model) -> Live:
         """Timeline and filters: those in memory, or computed again, bit for bit the same."""
@@ -149,15 +149,17 @@ class OnlineState(NamedTuple):
             self.evaluated_at - self.dropped,
         )
         together = 1 if self.memory is None else 2 * (self.memory.anchor - self.dropped)  # as when the past was dropped
-        first = build_timeline(ssm, latent, self.snapshots[:kept], self.surrogates[:kept], together, self.plan)
+        first = build_timeline(
+            ssm, latent, self.snapshots[:kept], self.linearised_snapshots[:kept], together, self.plan
+        )
         z = np.asarray(self.particles.z)
         if self.correction is None:
             filters, _, _ = run_filters(first, z, kept)
         else:
             shared, _ = shared_history(first, self.correction.central, self.summarised)
             filters, _, _ = exact_filters(first, shared, z)
-        for snapshot, surrogate in zip(self.snapshots[kept:], self.surrogates[kept:]):
-            first = first.with_snapshot(snapshot, surrogate)
+        for snapshot, linearised in zip(self.snapshots[kept:], self.linearised_snapshots[kept:]):
+            first = first.with_snapshot(snapshot, linearised)
             filters, _, _ = advanced(first, filters)
         return Live(first, filters)
 

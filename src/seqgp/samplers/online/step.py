@@ -38,7 +38,7 @@ from seqgp.samplers.particles import Particles
 from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.paths import PATHS
 
-MAX_RECENTRINGS = 2  # times that the surrogate of the first snapshot is found again
+MAX_RECENTRINGS = 2  # times that the linearisation of the first snapshot is found again
 
 
 class Past(NamedTuple):
@@ -284,11 +284,11 @@ class OnlineStep:
             self.rejuvenate()
 
     def recentre(self) -> None:
-        """The first snapshot, whose surrogate was found at the prior: found again at the posterior."""
+        """The first snapshot, whose linearisation was found at the prior: found again at the posterior."""
         for _ in range(MAX_RECENTRINGS):
             self.rejuvenate()
             found = self.particles
-            # What the old surrogate said weighs the particles while their centre is looked for.
+            # What the old linearisation said weighs the particles while their centre is looked for.
             self.particles = found._replace(
                 log_evidences=found.log_increment, log_increment=np.zeros_like(found.log_increment)
             )
@@ -296,7 +296,7 @@ class OnlineStep:
             self.particles = found._replace(log_increment=self.particles.log_increment)
 
     def correct(self) -> Ratios:
-        """What the surrogate leaves over, estimated on the rejuvenated particles, added to their weights.
+        """What the linearisation leaves over, estimated on the rejuvenated particles, added to their weights.
 
         Returns:
             draws of each particle's ``f`` at the data.
@@ -314,7 +314,7 @@ class OnlineStep:
 
     def trim(self, kept: int) -> None:
         """The oldest snapshots dropped: what they said about the parameters is kept as a quadratic."""
-        snapshots, surrogates = self.history.snapshots, self.history.surrogates
+        snapshots, linearised_snapshots = self.history.snapshots, self.history.linearised_snapshots
         keep, z = 2 * kept, self.particles.z
         anchor = self.past.dropped + len(snapshots) - kept
         evidence = self._evidence_until(len(snapshots) - kept)
@@ -322,7 +322,9 @@ class OnlineStep:
         self.pending = Pending()
         # Stations that come and go have their places from the start: growing anew would compile anew each time.
         plan = self.history.plan
-        self.history = build_timeline(self.ssm, self.latent, snapshots[-keep:], surrogates[-keep:], keep, plan)
+        self.history = build_timeline(
+            self.ssm, self.latent, snapshots[-keep:], linearised_snapshots[-keep:], keep, plan
+        )
         dropped = self.past.dropped + len(snapshots) - keep
         self.past = Past(dropped + keep, dropped, memory, self.past.correction)
         if self.paths:

@@ -1,7 +1,7 @@
 """Update the filters of all particles with a snapshot.
 
-Where the likelihood sees all of the latent, a surrogate comes first: found at the particle nearest to the mean of all,
-and once more at the one nearest to their mean as the snapshot has weighted them.
+Where the likelihood sees all of the latent, a linearisation comes first: found at the particle nearest to the mean of
+all, and once more at the one nearest to their mean as the snapshot has weighted them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from seqgp.runtime.processes import gathered
 from seqgp.samplers.online.budget import check_memory
 from seqgp.samplers.online.filters import Filters, Spent, advanced, filter_of, group_bounds, particle_count, run_filters
 from seqgp.samplers.online.history import SiteLayout, Timeline, all_known, begin, first_filter, operator_of
+from seqgp.samplers.online.linearised import LinearisedSnapshot
 from seqgp.samplers.online.memory import QuadraticFit
 from seqgp.samplers.online.state import Live
-from seqgp.samplers.online.surrogate import SnapshotSurrogate
 from seqgp.samplers.particles import Particles
 from seqgp.statespace.linearise import Linearisation, SolverData, linearise, log_likelihood
 from seqgp.statespace.model import StateSpaceModel
@@ -34,7 +34,7 @@ from seqgp.statespace.protocol import Filter
 
 ANTITHETIC_PAIRS = 8  # of draws and their mirror images, over which a slope is averaged
 CORRECTION_CURVATURE = 0.3  # how much a correction changes over a standard deviation of the particles, about
-RATIO_DRAWS = 8  # the same, for the mean ratio of likelihood to surrogate of each particle
+RATIO_DRAWS = 8  # the same, for the mean ratio of likelihood to its linearisation of each particle
 
 
 class UpdatedFilters(NamedTuple):
@@ -73,14 +73,14 @@ def update_filters(
         return _updated(ssm, latent, live, z, snapshot, None)
     white = rng.standard_normal((ANTITHETIC_PAIRS, len(snapshot.x)))
     centre = central(z, weights(None))
-    surrogate, seconds = surrogate_seen_by(ssm, latent, live, z, centre, snapshot, white)
-    found = _updated(ssm, latent, live, z, snapshot, surrogate)
+    linearised, seconds = linearised_at(ssm, latent, live, z, centre, snapshot, white)
+    found = _updated(ssm, latent, live, z, snapshot, linearised)
     increment = found.increments[:, -1]
     if np.isfinite(increment).any():
         again = central(z, weights(increment))
         if again != centre:
-            surrogate, more = surrogate_seen_by(ssm, latent, live, z, again, snapshot, white)
-            found = _updated(ssm, latent, live, z, snapshot, surrogate)
+            linearised, more = linearised_at(ssm, latent, live, z, again, snapshot, white)
+            found = _updated(ssm, latent, live, z, snapshot, linearised)
             seconds += more
     return found._replace(spent=found.spent + Spent(0, seconds))
 
@@ -93,7 +93,7 @@ def central(z: Float[np.ndarray, "S d"], weights: Float[np.ndarray, " S"]) -> in
     return int(np.argmin(np.where(weights > 0, distance, np.inf)))
 
 
-def surrogate_seen_by(
+def linearised_at(
     ssm: StateSpaceModel,
     latent: Any,
     live: Live | None,
@@ -101,8 +101,8 @@ def surrogate_seen_by(
     particle: int,
     snapshot: Snapshot,
     white: Float[np.ndarray, "K N"],
-) -> tuple[SnapshotSurrogate, float]:
-    """The surrogate of a snapshot as one particle's filter predicts it, and the seconds that compilation took."""
+) -> tuple[LinearisedSnapshot, float]:
+    """The linearisation of a snapshot as one particle's filter predicts it, and the seconds that compilation took."""
     data = solver_data(snapshot)
     if live is None:
         layout, filter = first_filter(ssm, latent, snapshot.x)
@@ -112,11 +112,11 @@ def surrogate_seen_by(
         history = live.history
         query = _where(ssm, history.layout, snapshot, snapshot.t - history.snapshots[-1].t)
         run, seconds = compiled(_line, history.filter, query, data, *filter_of(live.filters, particle), white)
-    return SnapshotSurrogate(jax.tree.map(np.asarray, run())), seconds
+    return LinearisedSnapshot(jax.tree.map(np.asarray, run())), seconds
 
 
 class Ratios(NamedTuple):
-    """Draws of each particle's ``f`` at the data of the last snapshot, and the ratio of likelihood to surrogate."""
+    """Draws of each particle's ``f`` at the last data, and the ratio of the likelihood to its linearisation."""
 
     log_ratio: Float[np.ndarray, "S K"]
     drawn: Float[np.ndarray, "S K q+N"]  # coefficients of the mean, and ``f``
@@ -128,7 +128,7 @@ class Ratios(NamedTuple):
     def correction(self, particles: Particles) -> QuadraticFit:
         """Their log means as a quadratic of the parameters.
 
-        A few draws of a particle far from where the surrogate was found say little: what is far from the others is
+        A few draws of a particle far from where the linearisation was found say little: what is far from the others is
         brought nearer, and the noise that remains flattens the quadratic, which bends by about
         ``CORRECTION_CURVATURE`` over the particles.
         """
@@ -159,15 +159,15 @@ def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
 
 def ratios_of(history: Timeline, filters: Filters, rng: np.random.Generator) -> tuple[Ratios, float]:
     """Of all particles, and the seconds that compilation took."""
-    snapshot, surrogate = history.snapshots[-1], history.surrogates[-1]
-    assert surrogate is not None
+    snapshot, linearised = history.snapshots[-1], history.linearised_snapshots[-1]
+    assert linearised is not None
     query = _where(history.ssm, history.layout, snapshot, 0.0)
     size = len(history.ssm.in_state) + len(snapshot.x)
     count, runs = particle_count(filters), []
     white = rng.standard_normal((count, RATIO_DRAWS, size))
     for group, (low, high) in zip(filters.groups, itertools.pairwise(group_bounds(filters))):
         mirrored = np.concatenate([white[low:high], -white[low:high]], axis=1)
-        runs.append(compiled(_ratios, history.filter, query, solver_data(snapshot), surrogate.line, *group, mirrored))
+        runs.append(compiled(_ratios, history.filter, query, solver_data(snapshot), linearised.line, *group, mirrored))
     found = in_threads([run for run, _ in runs])
     logs, drawn = (gathered(np.concatenate([np.asarray(part[i]) for part in found]), count) for i in (0, 1))
     return Ratios(np.where(np.isnan(logs), -np.inf, logs), drawn), sum(seconds for _, seconds in runs)
@@ -185,13 +185,13 @@ def _updated(
     live: Live | None,
     z: np.ndarray,
     snapshot: Snapshot,
-    surrogate: SnapshotSurrogate | None,
+    linearised: LinearisedSnapshot | None,
 ) -> UpdatedFilters:
     if live is None:
-        history = begin(ssm, latent, snapshot, surrogate)
+        history = begin(ssm, latent, snapshot, linearised)
         check_memory(history, len(z))
         return UpdatedFilters(history, *run_filters(history, z, 1))
-    history = live.history.with_snapshot(snapshot, surrogate)
+    history = live.history.with_snapshot(snapshot, linearised)
     if history.segments[-1].first == len(history.snapshots) - 1:
         check_memory(history, len(z))
     if history.rebuilt:
@@ -228,8 +228,8 @@ def _ratios(filter: Filter, query: Query, data: SolverData, line: Linearisation,
         q = gaussian.mean.shape[0] - query.columns.shape[0]
 
         def log_ratio(f):
-            surrogate = line.log_density(likelihood, *data, parameters, f)
-            return log_likelihood(likelihood, data, parameters, f) - surrogate
+            linearised = line.log_density(likelihood, *data, parameters, f)
+            return log_likelihood(likelihood, data, parameters, f) - linearised
 
         return jax.vmap(log_ratio)(drawn[:, q:]), drawn
 
