@@ -66,10 +66,11 @@ def mixed(y, mean, variance, log_density, weights):
     share = weights / np.exp(log_density)
     share /= share.sum()
     centre = share @ mean
-    below = share @ norm.cdf(y, mean, np.sqrt(variance))
+    below, above = share @ norm.cdf(y, mean, np.sqrt(variance)), share @ norm.sf(y, mean, np.sqrt(variance))
+    z = norm.ppf(below) if below < above else norm.isf(above)  # the smaller tail has the digits
     log_score = np.log(share @ norm.pdf(y, mean, np.sqrt(variance)))
     sd = np.sqrt(share @ (variance + (mean - centre) ** 2))
-    return LeaveOneOut(centre, sd, norm.ppf(below), below, log_score, 1 / np.sum(share**2))
+    return LeaveOneOut(centre, sd, z, below, log_score, 1 / np.sum(share**2))
 
 
 def check(loo, i, expected, rtol):
