@@ -93,8 +93,9 @@ def evidence_gradients(
 
 
 def ep_gradients(shared: SharedHistory, z: Float[np.ndarray, "M d"]) -> Float[np.ndarray, "M d"]:
-    """Of EP's evidence of all data at shared sites."""
-    return _by_groups(_ep_gradients, z, *shared)
+    """Of EP's evidence of all data at shared sites; a bounded history has no gradient (:func:`has_gradient`)."""
+    assert shared.first is None
+    return _by_groups(_ep_gradients, z, shared.filter, shared.observations, shared.length, shared.sites)
 
 
 def quadratic_slope(quadratic: QuadraticFit, z: Float[np.ndarray, "M d"]) -> Float[np.ndarray, "M d"]:
