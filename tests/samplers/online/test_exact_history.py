@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 import seqgp
 from seqgp.runtime import engine
@@ -121,6 +121,6 @@ def test_a_bounded_history_is_taken_up_again_bit_for_bit():
     again = state.packed().unpacked(lambda count: [(one, None) for one in data[33 - count : 33]])
     one, other = (sampler.step(jax.random.key(5), s, data[-1])[0] for s in (state, again))
     np.testing.assert_array_equal(one.latent, other.latent)
-    assert np.isfinite(logsumexp(one.particles.log_weights()))
+    assert np.isfinite(one.particles.log_weights().max())
     past = seqgp.smooth(jax.random.key(6), sampler, one, [data[-12].t, data[-1].t])
     assert np.isfinite(past.latent[0]).all()

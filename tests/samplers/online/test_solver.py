@@ -79,7 +79,9 @@ def curved_quadrature(y, model):
         noise = float(model.parameters(jnp.asarray([centre + node * variance**0.5]))["noise"])
         mass = np.exp(log_prior - 0.5 * squares / noise**2 - 3 * np.log(noise) - 1.5 * np.log(2 * np.pi))
         last = mass.sum(axis=(0, 1))
-        masses.append(last.sum()), firsts.append(last @ line), seconds.append(last @ line**2)
+        masses.append(last.sum())
+        firsts.append(last @ line)
+        seconds.append(last @ line**2)
     weight = np.exp(-0.5 * nodes**2) / np.exp(-0.5 * nodes**2).sum()
     total = weight @ masses
     share = weight * masses / total
