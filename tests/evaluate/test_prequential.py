@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import kstest
 
 import seqgp
+from seqgp.base.remarks import add_up
 from seqgp.evaluate.prequential import drift_alarm, prequential, uniform_p_value
 
 
@@ -25,13 +26,21 @@ def test_a_calibrated_stream_raises_no_alarm_however_dependent_its_values():
 
 
 @pytest.mark.parametrize(
-    ("changes", "what"),
-    [({"shift": 2.0}, "above"), ({"shift": -2.0}, "below"), ({"factor": 3.0}, "further"), ({"factor": 0.2}, "closer")],
+    ("changes", "what", "about"),
+    [
+        ({"shift": 2.0}, "above", "forecasts too low"),
+        ({"shift": -2.0}, "below", "forecasts too high"),
+        ({"factor": 3.0}, "further", "forecasts too sure"),
+        ({"factor": 0.2}, "closer", "forecasts too unsure"),
+    ],
 )
-def test_drift_is_named(changes, what):
+def test_drift_is_named(changes, what, about):
+    """In the message of the step, and in the line that adds up the steps of a run."""
     found = drift_alarm(stream(20, **changes))
     assert found.alarm
     assert what in found.message
+    (total,) = add_up([[found.message], []])
+    assert total.among(2) == f"drift in 1 of 2 steps ({about} in 1)"
     assert found.p_value < 1e-3
 
 

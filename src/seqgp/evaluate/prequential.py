@@ -15,6 +15,7 @@ from jaxtyping import Float
 from scipy.special import smirnov
 
 from seqgp.base.errors import DataError
+from seqgp.base.remarks import Remark
 from seqgp.evaluate import scores
 
 STATISTICS = ("location", "spread")
@@ -97,14 +98,14 @@ def drift_alarm(recent: Sequence[dict[str, Any]], level: float = 1e-3, least: in
     if p >= level:
         return Drift(False, p, "")
     high = float(np.mean(values[worst])) > 0.5
-    what = {
-        ("location", True): "the data lie above their predictions",
-        ("location", False): "the data lie below their predictions",
-        ("spread", True): "the data lie further from their predictions than these allow for",
-        ("spread", False): "the data lie closer to their predictions than these claim",
+    about, what = {
+        ("location", True): ("forecasts too low", "the data lie above their predictions"),
+        ("location", False): ("forecasts too high", "the data lie below their predictions"),
+        ("spread", True): ("forecasts too sure", "the data lie further from their predictions than these allow for"),
+        ("spread", False): ("forecasts too unsure", "the data lie closer to their predictions than these claim"),
     }[worst, high]
     remedy = "check the data; if the parameters change with time, discount the past (forget)"
-    return Drift(True, p, f"drift: in the last {count} steps {what} (p = {p:.1g}); {remedy}")
+    return Drift(True, p, str(Remark("drift", (about,), f"in the last {count} steps {what} (p = {p:.1g}); {remedy}")))
 
 
 def uniform_p_value(values: Float[np.ndarray, " n"]) -> float:
