@@ -67,16 +67,41 @@ def strict(request):
         jax.config.update(name, elsewhere)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def nothing_compiled_is_left():
-    """What a module compiled is used by no other, and is gigabytes after a few of them."""
-    yield
+def let_go_of_what_is_compiled():
+    """It is read from the cache on disk where it is needed again."""
     engine.forget()
     jax.clear_caches()
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc keeps what was freed unless it is told
     if trim is not None:
         trim(0)
+
+
+def resident_bytes() -> int:
+    """What the process has in memory now; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm") as pages:
+            return int(pages.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
+MUCH = 1.5e9  # bytes of a worker, above which what a test compiled is not kept for the next one of its module
+
+
+@pytest.fixture(autouse=True)
+def little_compiled_is_kept():
+    """A module of many models has gigabytes of programs at its end."""
+    yield
+    if resident_bytes() > MUCH:
+        let_go_of_what_is_compiled()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def nothing_compiled_is_left():
+    """What a module compiled is used by no other, and is gigabytes after a few of them."""
+    yield
+    let_go_of_what_is_compiled()
 
 
 # The rooms and files that take longest: begun first, so that what is left at the end is short for all workers.
