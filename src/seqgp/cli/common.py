@@ -30,6 +30,7 @@ FINE, FAILED, MISTAKE, DAMAGED, INTERRUPTED, UNREAD = 0, 1, 2, 3, 130, 141
 WIDE = 2000  # letters of a line in a file or a pipe, at most
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="The seed of the random numbers.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
 

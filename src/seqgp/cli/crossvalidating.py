@@ -12,7 +12,7 @@ import typer
 
 from seqgp.base.errors import SeqgpError
 from seqgp.cli.clusters import Scheduler, Workers, client_of
-from seqgp.cli.common import Debug, Json, Seed, command, show
+from seqgp.cli.common import Debug, Force, Json, Seed, command, show
 from seqgp.cli.scoring import TABLES, Ahead, plain_scores, show_score
 from seqgp.cli.targets import check_output
 from seqgp.evaluate.folds import LeaveOut
@@ -50,7 +50,7 @@ def crossvalidate(
     scheduler: Scheduler = None,
     workers: Workers = None,
     seed: Seed = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    force: Force = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from seqgp.cli.common import Debug, Json, Mistake, check_target, command, show, shown
+from seqgp.cli.common import Debug, Force, Json, Mistake, check_target, command, show, shown
 from seqgp.cli.suggested import configuration_text
 from seqgp.cli.template import TEMPLATE
 from seqgp.evaluate.explore import DataExploration
@@ -21,7 +21,6 @@ from seqgp.io.guess import HEIGHTS, guess_columns
 from seqgp.io.spec_entries import Strict
 from seqgp.io.tables import Columns, first_date, snapshots_from
 
-Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")]
 Period = Annotated[
     float | None,
     typer.Option(

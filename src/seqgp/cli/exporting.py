@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from seqgp.cli.common import Debug, Json, Mistake, RunFolder, command, open_run, show
+from seqgp.cli.common import Debug, Force, Json, Mistake, RunFolder, command, open_run, show
 from seqgp.cli.targets import check_output
 from seqgp.io.cf import DRAWS
 from seqgp.io.export import EXPORTS, export_run
@@ -23,7 +23,7 @@ def export(
     arviz: Annotated[
         bool, typer.Option("--arviz", help="NetCDF as a tree for ArviZ, with all draws and replicated data.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    force: Force = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:

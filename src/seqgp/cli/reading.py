@@ -17,6 +17,7 @@ from seqgp.base.transforms import transform_of
 from seqgp.cli.common import (
     DAMAGED,
     Debug,
+    Force,
     Json,
     Mistake,
     RunFolder,
@@ -47,7 +48,6 @@ from seqgp.samplers.keys import stream
 from seqgp.samplers.online.state import OnlineState
 from seqgp.samplers.online.stations import StationNoise
 
-Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")]
 TABLES = (".csv", ".parquet", ".geoparquet")
 NOISE_COLUMNS = ("station", "median", "2.5%", "97.5%")
 RESULTS = tuple(f"{name}_{what}" for name in "fy" for what in ("mean", "sd", "q2.5", "q50", "q97.5"))  # of a prediction

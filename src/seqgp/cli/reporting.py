@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from seqgp.cli.common import Debug, Json, RunFolder, check_target, command, open_run, show
+from seqgp.cli.common import Debug, Force, Json, RunFolder, check_target, command, open_run, show
 from seqgp.cli.fitting import configuration_of
 from seqgp.io.ground import border_lines, ground_from
 
@@ -24,7 +24,7 @@ def report(
         Path | None,
         typer.Option("--border", metavar="LINES.geojson", help="Draw a coastline or borders, in units of the inputs."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    force: Force = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:

@@ -9,7 +9,7 @@ import typer
 from rich.box import SIMPLE
 from rich.table import Column, Table
 
-from seqgp.cli.common import Debug, Json, Mistake, RunFolder, Seed, command, open_run, show
+from seqgp.cli.common import Debug, Force, Json, Mistake, RunFolder, Seed, command, open_run, show
 from seqgp.cli.fitting import configuration_of
 from seqgp.cli.targets import check_output
 from seqgp.evaluate.score import DRAWS
@@ -40,7 +40,7 @@ def score(
     ] = None,
     draws: Annotated[int, typer.Option(min=10, max=1_000_000, help="Draws of smoothed data.")] = DRAWS,
     seed: Seed = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    force: Force = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:

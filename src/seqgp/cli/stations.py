@@ -10,7 +10,7 @@ from rich.box import SIMPLE
 from rich.table import Column, Table
 from rich.text import Text
 
-from seqgp.cli.common import Debug, Json, Mistake, RunFolder, check_target, command, open_run, show
+from seqgp.cli.common import Debug, Force, Json, Mistake, RunFolder, check_target, command, open_run, show
 from seqgp.evaluate.stations import HEAD, StationReport, station_cells
 from seqgp.io.export import write_table
 from seqgp.io.monitor import monitor
@@ -26,7 +26,7 @@ def stations(
         float | None,
         typer.Option("--false-alarms", help="Judge anew, with at most so many false alarms in 1000 readings."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    force: Force = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:

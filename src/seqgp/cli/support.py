@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from seqgp.cli.common import Debug, Json, _plain, check_target, command, open_run, show
+from seqgp.cli.common import Debug, Force, Json, _plain, check_target, command, open_run, show
 from seqgp.io.files import write_atomically
 from seqgp.io.support import ROWS, collect
 
@@ -18,7 +18,7 @@ def support(
     folder: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="The folder of a run.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="The file to write, JSON.")] = None,
     rows: Annotated[int, typer.Option("--rows", min=0, help="Rows of the last snapshot; 0: no data.")] = ROWS,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    force: Force = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
