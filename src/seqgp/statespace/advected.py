@@ -20,14 +20,13 @@ import numpy as np
 from jax.scipy.linalg import block_diag
 from jaxtyping import Float
 
-from seqgp.fields.sites import round_size
 from seqgp.kernels.base import Parameters, within
 from seqgp.kernels.spectral import spectral_density
 from seqgp.linalg.types import Array, ArrayLike
-from seqgp.statespace.dense import DenseFilter, DenseState
+from seqgp.statespace.dense import DenseState
 from seqgp.statespace.fourier_box import FourierBox, mode_cells
+from seqgp.statespace.modal import ModeFilter
 from seqgp.statespace.model import StateSpaceModel
-from seqgp.statespace.observation import Observation, padded
 from seqgp.statespace.transition import moved
 
 
@@ -41,29 +40,21 @@ class AdvectedMatrices(NamedTuple):
     basis: None = None
 
 
-class AdvectedFilter(DenseFilter):
+class AdvectedFilter(ModeFilter):
     """The filter on the modes of a box: any data at any inputs, which may move."""
 
     wave: Float[ArrayLike, "m D"]
     box: Float[ArrayLike, " D"]
 
-    def __init__(self, ssm: StateSpaceModel, where: FourierBox):
-        size = 2 * len(where.wave)
-        self.ssm, self.wave, self.box = ssm, where.wave, where.box
-        self.x, self.mask = np.zeros((size, where.wave.shape[1])), np.ones(size, bool)
+    def __init__(self, ssm: StateSpaceModel, modes: FourierBox):
+        size = 2 * len(modes.wave)
+        self.ssm, self.wave, self.box = ssm, modes.wave, modes.box
+        self.x, self.mask = np.zeros((size, modes.wave.shape[1])), np.ones(size, bool)
 
     @property
     def name(self) -> str:
         """In a word, for people."""
         return "Fourier modes"
-
-    def takes(self, sites: int, complete: bool) -> bool:
-        """Any inputs."""
-        return True
-
-    def sized(self, observation: Observation) -> Observation:
-        """Padded to one of a few sizes; data that a linearisation stands for are as many as they are."""
-        return observation if observation.line is not None else padded(observation, round_size(len(observation.y)))
 
     def matrices_at(self, parameters: Parameters) -> AdvectedMatrices:  # pyright: ignore[reportIncompatibleMethodOverride]
         """From the parameters themselves."""

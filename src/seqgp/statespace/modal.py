@@ -17,7 +17,19 @@ from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.observation import Observation, padded
 
 
-class ModalFilter(DenseFilter):
+class ModeFilter(DenseFilter):
+    """A filter whose state is coefficients of modes in space: it takes data at any inputs."""
+
+    def takes(self, sites: int, complete: bool) -> bool:
+        """Any inputs."""
+        return True
+
+    def sized(self, observation: Observation) -> Observation:
+        """Padded to one of a few sizes; linearised data keep their number."""
+        return observation if observation.line is not None else padded(observation, round_size(len(observation.y)))
+
+
+class ModalFilter(ModeFilter):
     """The filter on knots, in the coordinates of the leading eigenvectors of the space kernel there."""
 
     knots: Float[ArrayLike, "K D"]
@@ -30,14 +42,6 @@ class ModalFilter(DenseFilter):
     def name(self) -> str:
         """In a word, for people."""
         return "modes of knots"
-
-    def takes(self, sites: int, complete: bool) -> bool:
-        """Any inputs."""
-        return True
-
-    def sized(self, observation: Observation) -> Observation:
-        """Padded to one of a few sizes; linearised data keep their number."""
-        return observation if observation.line is not None else padded(observation, round_size(len(observation.y)))
 
     def matrices_at(self, parameters: Parameters) -> DenseMatrices:
         """Eigenvectors of the space kernel; of several terms, those of their sum.
