@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from seqgp.base.errors import SeqgpError
 from seqgp.cli.clusters import Scheduler, Workers, client_of
 from seqgp.cli.common import Debug, Force, Json, Seed, command, show
 from seqgp.cli.scoring import TABLES, Ahead, plain_scores, show_score
@@ -18,8 +17,8 @@ from seqgp.cli.targets import check_output
 from seqgp.evaluate.folds import LeaveOut
 from seqgp.evaluate.score import DRAWS
 from seqgp.fleets.crossvalidate import crossvalidate as cross_validate
-from seqgp.io.configuration import ConfigurationError, read_configuration
-from seqgp.io.configured import check_configured, read_snapshots, resolved
+from seqgp.io.configuration import read_configuration
+from seqgp.io.configured import chosen_sampler, read_snapshots, resolved
 from seqgp.io.export import write_table
 
 STOPPED = "with --runs every finished step is kept, and the same command goes on"
@@ -65,11 +64,7 @@ def crossvalidate(
         section = given.run.model_copy(update={"folder": str(folder.resolve() / "none")})
         configuration = resolved(config, given.model_copy(update={"run": section}), seed)
         snapshots = read_snapshots(configuration)
-        try:
-            sampler, _ = configuration.choose(snapshots[0])
-        except SeqgpError as error:
-            raise ConfigurationError(f"{config}: [sampler]: {error}") from error
-        check_configured(configuration, sampler, snapshots)
+        sampler, _ = chosen_sampler(config, configuration, snapshots)
         with client_of(scheduler, workers) as client:
             found = cross_validate(
                 sampler,

@@ -10,13 +10,12 @@ from typing import Annotated, Any, NamedTuple
 import jax
 import typer
 
-from seqgp.base.errors import SeqgpError
 from seqgp.base.info import Info
 from seqgp.base.remarks import add_up, headline
 from seqgp.cli.common import GOES_ON, Debug, Json, Mistake, RunFolder, Seed, command, moment, open_run, show
 from seqgp.cli.lines import StepLines, is_revision, revised
-from seqgp.io.configuration import Configuration, ConfigurationError, read_configuration
-from seqgp.io.configured import check_configured, check_table, read_snapshots, resolved, stations_of
+from seqgp.io.configuration import Configuration, read_configuration
+from seqgp.io.configured import check_table, chosen_sampler, read_snapshots, resolved, stations_of
 from seqgp.io.errors import DamagedError
 from seqgp.io.late_rows import fresh_rows, put_in
 from seqgp.io.manifest import REMEDY
@@ -57,11 +56,7 @@ def fit(
     """
     configuration = resolved(config, read_configuration(config), seed)
     snapshots = read_snapshots(configuration)
-    try:
-        sampler, why = configuration.choose(snapshots[0])
-    except SeqgpError as error:
-        raise ConfigurationError(f"{config}: [sampler]: {error}") from error
-    check_configured(configuration, sampler, snapshots)
+    sampler, why = chosen_sampler(config, configuration, snapshots)
     metrics, lines = MetricsFile.of(configuration), StepLines(configuration.data.model_dump(), quiet=json)
     result = run(
         sampler,

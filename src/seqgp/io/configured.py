@@ -45,6 +45,16 @@ def read_snapshots(configuration: Configuration) -> list[Labelled]:
     return snapshots
 
 
+def chosen_sampler(config: Path, configuration: Configuration, snapshots: list[Labelled]) -> tuple[Any, str]:
+    """The sampler that a configuration asks for, or that its first snapshot allows, and why; it takes all snapshots."""
+    try:
+        sampler, why = configuration.choose(snapshots[0])
+    except SeqgpError as error:
+        raise ConfigurationError(f"{config}: [sampler]: {error}") from error
+    check_configured(configuration, sampler, snapshots)
+    return sampler, why
+
+
 def check_configured(configuration: Configuration, sampler: Any, snapshots: list[Labelled]) -> None:
     """Raise, before anything is sampled or written, unless the sampler can take all snapshots of the table."""
     file = configuration.data.file
