@@ -16,7 +16,7 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks.lines import Line, as_line, goal_of, hurry, in_own_process, table_of
+from benchmarks.lines import Line, as_line, goal_of, hurry, in_own_process, shown, table_of
 
 MODULES = (
     "dense",
@@ -41,11 +41,15 @@ SMALL = {"localvol": {"repeats": 3}, "store": {"locations": 20, "draws": 40, "re
 
 
 def run_module(name: str, quick: bool) -> list[Line]:
-    """The lines of a module."""
+    """The lines of a module, each printed as soon as it is measured."""
     lines = importlib.import_module(f"benchmarks.{name}").lines
     known = "quick" in inspect.signature(lines).parameters
     settings = {"quick": quick} if known else SMALL.get(name, {}) if quick else {}
-    return [as_line(row) for row in lines(**settings)]
+    found: list[Line] = []
+    for row in lines(**settings):
+        found.append(as_line(row))
+        print(shown(found[-1]), flush=True)
+    return found
 
 
 def machine() -> dict[str, Any]:
@@ -101,7 +105,7 @@ def main() -> None:
     seconds: dict[str, float] = {}
     for name in arguments.names or MODULES:
         start = time.perf_counter()
-        console.print(f"{name} …", end=" ")
+        console.print(f"{name} …")
         try:
             found = in_own_process(run_module, name, arguments.quick)
             lines += found
@@ -110,7 +114,7 @@ def main() -> None:
             failures[name] = f"{type(error).__name__}: {error}"
             outcome = f"failed: {failures[name]}"
         seconds[name] = time.perf_counter() - start
-        console.print(f"{outcome}, {seconds[name]:.0f} s", markup=False)
+        console.print(f"{name}: {outcome}, {seconds[name]:.0f} s", markup=False)
     console.print(table_of("benchmark", lines))
     for name, error in failures.items():
         console.print(f"{name} failed: {error}", style="red", markup=False)

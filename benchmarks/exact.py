@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax
@@ -42,17 +43,15 @@ QUICK = Sizes(
 )
 
 
-def lines(quick: bool = False) -> list[Line]:
+def lines(quick: bool = False) -> Iterator[Line]:
     """Rows of the table."""
     sizes = QUICK if quick else Sizes()
-    return [
-        exact_over_ep(sizes, sizes.few, 1.5),
-        exact_over_ep(sizes, sizes.many, 3.0),
-        *(over_counts(sizes, name) for name in ("StudentT, df = 4", "Censored, half of them")),
-        in_own_process(particle_filter, sizes),
-        in_own_process(refitted, sizes),
-        in_own_process(filter_steps, sizes),
-    ]
+    yield exact_over_ep(sizes, sizes.few, 1.5)
+    yield exact_over_ep(sizes, sizes.many, 3.0)
+    for name in ("StudentT, df = 4", "Censored, half of them"):
+        yield over_counts(sizes, name)
+    for measure in (particle_filter, refitted, filter_steps):
+        yield in_own_process(measure, sizes)
 
 
 def snapshots_of(name: str, stations: int, steps: int) -> list[seqgp.Snapshot]:

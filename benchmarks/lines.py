@@ -6,7 +6,7 @@ import argparse
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -133,7 +133,13 @@ def goal_of(line: Line) -> str:
     return "" if line.goal is None else f"{line.sense} {line.goal:g}"
 
 
-def main(lines: Callable[..., Sequence[Line]], title: str) -> None:
+def shown(line: Line) -> str:
+    """The line for a log."""
+    goal = "" if line.goal is None else f" (goal {goal_of(line)})"
+    return f"  {line.name}: {line.value:.3g}{goal} {line.detail}".rstrip()
+
+
+def main(lines: Callable[..., Iterable[Line]], title: str) -> None:
     """Run one module alone: ``python -m benchmarks.dense [--quick]``."""
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{title}")
     parser.add_argument("--quick", action="store_true", help="small sizes: whether it runs, not how fast")
@@ -141,4 +147,8 @@ def main(lines: Callable[..., Sequence[Line]], title: str) -> None:
     double_precision()
     if arguments.quick:
         hurry()
-    Console().print(table_of(title, lines(quick=arguments.quick)))
+    found: list[Line] = []
+    for line in lines(quick=arguments.quick):
+        found.append(line)
+        print(shown(line), flush=True)
+    Console().print(table_of(title, found))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,18 +40,16 @@ class NetworkSizes(NamedTuple):
 SMALL_NETWORKS = NetworkSizes(64, 66, 68, 70, 2, 16, 70, 25, 1)
 
 
-def lines(quick: bool = False) -> list[Line]:
+def lines(quick: bool = False) -> Iterator[Line]:
     """Rows of the table."""
     sizes = SMALL_NETWORKS if quick else NetworkSizes()
-    return [
-        in_own_process(dense_over_low_rank, sizes.few, sizes, 6.0),
-        in_own_process(dense_over_low_rank, sizes.more, sizes, 30.0),
-        in_own_process(gaps_over_complete, sizes),
-        *in_own_process(many_stations, sizes),
-        *in_own_process(most_stations, sizes, 0.0),
-        *in_own_process(most_stations, sizes, 0.1),
-        in_own_process(longest_step, sizes),
-    ]
+    yield in_own_process(dense_over_low_rank, sizes.few, sizes, 6.0)
+    yield in_own_process(dense_over_low_rank, sizes.more, sizes, 30.0)
+    yield in_own_process(gaps_over_complete, sizes)
+    yield from in_own_process(many_stations, sizes)
+    yield from in_own_process(most_stations, sizes, 0.0)
+    yield from in_own_process(most_stations, sizes, 0.1)
+    yield in_own_process(longest_step, sizes)
 
 
 def dense_over_low_rank(num_sites: int, sizes: NetworkSizes, goal: float) -> Line:
