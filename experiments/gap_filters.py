@@ -19,6 +19,7 @@ from seqgp.statespace.low_rank import (
     low_rank_start,
     low_rank_update,
 )
+from seqgp.statespace.low_rank_draws import low_rank_to_dense
 from seqgp.statespace.modes import Modes, mode_covariance, space_modes
 from seqgp.statespace.two_level import two_level_update
 
@@ -86,3 +87,10 @@ def dense(
             filter.predict()
         increments.append(filter.update(y[t], seen[t], None if design is None else design[t]))
     return filter, np.array(increments)
+
+
+def latent(state: LowRankState, modes: Modes, observe: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means and variances of the zero-mean part ``f0`` at the sites, from the covariance written out."""
+    mean, cov = low_rank_to_dense(state, modes, np.zeros(0))
+    show = np.kron(np.asarray(observe)[None], np.eye(modes.vectors.shape[0]))
+    return show @ mean, np.diag(show @ cov @ show.T)

@@ -1,13 +1,9 @@
 """Dense algebra to compare with: kernels with a delay, written out for any set of points."""
 
-import functools
-
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from seqgp.statespace import delay
-from seqgp.statespace.delay import DelayedField, station_delays
+from seqgp.statespace.delay_window import DelayedField, station_delays
 
 
 def matern(order, u):
@@ -68,39 +64,6 @@ class Term:
     def field_of(self, space, delay):
         h = np.eye(self.order)[0]
         return DelayedField(transition(self.order, self.length_t), stationary(self.order), h, space, delay)
-
-
-@functools.cache
-def delay_functions(terms):
-    """Start, extension to more stations and step of the filter for a tuple of terms, compiled once for each shape.
-
-    ``places`` are the arrays of each term at the stations (``Term.arrays``). Data are at the first stations.
-    """
-
-    def fields(places):
-        return [term.field_of(*one) for term, one in zip(terms, places)]
-
-    @jax.jit
-    def start(places, scales):
-        return delay.start_delayed([delay.delay_arrays(field) for field in fields(places)], scales)
-
-    @functools.partial(jax.jit, static_argnums=2)
-    def extend(state, places, old):
-        return delay.extend_stations(
-            state, [f.stationary for f in fields(places)], [f.space for f in fields(places)], old
-        )
-
-    @jax.jit
-    def step(state, places, dt, y, variance):
-        now, m, n = fields(places), len(places[0][0]), len(y)
-        arrays = [delay.delay_arrays(field) for field in now]
-        moves = [field.transition(u) for field, u in zip(now, delay.elapsed(arrays, state, dt))]
-        ahead = delay.forecast_snapshot(arrays, delay.advance_delayed(arrays, moves, state))
-        q = len(state.mean) - m * sum(term.order for term in terms)
-        found = delay.innovate(ahead, np.eye(n, m), np.ones((n, q)), y, variance)
-        return delay.update_delayed(ahead, found), delay.nowcast(ahead, found), found.log_prob
-
-    return start, extend, step
 
 
 def total(terms, t, x, u, z):

@@ -3,9 +3,10 @@
 import jax
 import numpy as np
 import pytest
+from scipy.linalg import block_diag
+from scipy.stats import multivariate_normal
 
-from dense_delay import Term, delay_functions, posterior, total
-from seqgp.base.errors import DataError
+from dense_delay import Term, posterior, total
 from seqgp.statespace import delay_window as window
 
 TERMS = {
@@ -25,23 +26,29 @@ def problem(gap, seed=0, m=4, t=7):
 
 
 def windowed(terms, x, times, y, variance):
-    fields = [term.field(x) for term in terms]
-    state = window.start_window(fields, np.ones(1), window.window_length(times, fields))
-    first = sum(term.order for term in terms) * len(x)
-
-    @jax.jit
-    def advance(state, dt, y, variance):
-        step = window.window_step(fields, state.age, dt, 1)
-        rows = step.rows.at[:, first].set(1.0)  # a constant mean
-        state, log_prob = window.window_update(window.window_predict(state, step, dt), rows, y, variance)
-        return state, log_prob, step.rows @ state.mean, step.rows @ state.cov @ step.rows.T
-
+    """The Kalman filter of the transitions, in matrices, with a constant mean."""
+    fields, m = [term.field(x) for term in terms], len(x)
+    first = sum(term.order for term in terms) * m
+    spread = max(float(np.ptp(field.delay)) for field in fields)
+    length = 1 + max(int(np.sum((times < t) & (times > t - spread))) for t in times)
+    step_of = jax.jit(lambda age, dt: window.window_step(fields, age, dt, 1))
+    n = first + 1 + len(fields) * length * m
+    mean, cov, age = np.zeros(n), np.zeros((n, n)), np.full(length, np.inf)
+    blocks = [*(np.kron(field.stationary, field.space) for field in fields), np.eye(1)]
+    cov[: first + 1, : first + 1] = block_diag(*blocks)
     log_prob, last = 0.0, times[0]
     for k, time in enumerate(times):
-        window.check_window(state.age, time - last, fields)
-        state, more, mean, cov = advance(state, time - last, y[k], variance[k])
-        log_prob, last = log_prob + more, time
-    return mean, cov, log_prob
+        step = jax.tree.map(np.asarray, step_of(age, time - last))
+        mean, cov = step.move @ mean, step.move @ cov @ step.move.T + step.noise
+        age, last, seen = np.append(0.0, age[:-1] + time - last), time, ~np.isnan(y[k])
+        rows = step.rows.copy()
+        rows[:, first] = 1.0
+        h, innovation = rows[seen], y[k, seen] - rows[seen] @ mean
+        s = h @ cov @ h.T + np.diag(variance[k, seen])
+        gain = np.linalg.solve(s, h @ cov).T
+        log_prob += multivariate_normal(np.zeros(len(s)), s).logpdf(innovation) if seen.any() else 0.0
+        mean, cov = mean + gain @ innovation, cov - gain @ h @ cov
+    return step.rows @ mean, step.rows @ cov @ step.rows.T, log_prob
 
 
 @pytest.mark.parametrize("name, gap", [*((name, 0.25) for name in TERMS), ("sum", 1.0)])
@@ -63,23 +70,8 @@ def test_window_is_dense_posterior(name, gap):
     np.testing.assert_allclose(cov, found[1], atol=1e-10)
 
 
-def test_both_forms_agree():
-    """Where delays spread over less than ``dt`` both take the snapshots."""
-    terms = [Term(2, 1.5, 2.0, 1.0, [0.2, -0.1]), Term(1, 0.5, 0.6, 0.4, [-0.1, 0.2])]
-    x, times, y, variance = problem(3.0, seed=1)
-    mean, cov, log_prob = windowed(terms, x, times, y, variance)
-    start, _, step = delay_functions(tuple(terms))
-    operator = [term.arrays(x) for term in terms]
-    state, last, expected = start(operator, np.ones(1)), times[0], 0.0
-    for k, time in enumerate(times):
-        state, (latent, latent_cov, _), more = step(state, operator, time - last, y[k], variance[k])
-        expected, last = expected + more, time
-    np.testing.assert_allclose(log_prob, expected, atol=1e-10)
-    np.testing.assert_allclose(mean, latent, atol=1e-10)
-    np.testing.assert_allclose(cov, latent_cov, atol=1e-10)
-
-
-def test_a_window_too_short_is_refused():
-    field = Term(1, 1.0, 1.0, 1.0, [1.0]).field(np.array([[0.0], [2.0]]))
-    with pytest.raises(DataError, match=r"the window of 2 snapshots is too short: the oldest is 1.5 old"):
-        window.check_window(np.array([0.0, 1.0]), 0.5, [field])
+def test_padding_changes_nothing():
+    """Stations that are padding widen no spread of delays, wherever they lie."""
+    x = np.array([[1.0], [2.0], [1e6]])
+    mask = np.array([True, True, False])
+    np.testing.assert_allclose(window.station_delays(np.array([0.5]), x, mask), [0.5, 1.0, 0.5])

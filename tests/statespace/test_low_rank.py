@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal
 
 from seqgp.base.errors import DataError
 from seqgp.statespace.low_rank import SiteData, check_gaps, low_rank_start, low_rank_update
-from seqgp.statespace.low_rank_draws import low_rank_moments, low_rank_to_dense
+from seqgp.statespace.low_rank_draws import low_rank_to_dense
 from seqgp.statespace.modes import commuting_error, mode_covariance, space_modes
 
 SITES, STEPS = 14, 7
@@ -158,7 +158,7 @@ def test_accuracy_with_compression(time, space, lengthscale, noise, share, off, 
     modes, state, _, increments, _ = gap_filters.low_rank(net, y, seen, rank)
     dense, expected = gap_filters.dense(net, y, seen)
     assert np.max(np.abs(np.cumsum(increments - expected))) < 0.03
-    mean, variance = low_rank_moments(state, modes, net.observe, np.zeros(0))
+    mean, variance = gap_filters.latent(state, modes, net.observe)
     expected_mean, expected_variance = dense.latent()
     assert np.max(np.abs(mean - expected_mean) / np.sqrt(expected_variance)) < 0.02
     np.testing.assert_allclose(variance, expected_variance, rtol=0.02)

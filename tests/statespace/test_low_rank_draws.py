@@ -5,12 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from experiments import gap_filters, networks
-from scipy.linalg import block_diag
 
 from seqgp.statespace.low_rank_draws import (
     covariance_times,
-    draw_coefficients,
-    draw_low_rank,
     draw_low_rank_path,
     draw_low_rank_state,
     low_rank_to_dense,
@@ -43,22 +40,6 @@ def test_covariance_and_precision(filtered):
         (precision_times(last, values), np.linalg.solve(cov, at_sites)),
     ]:
         np.testing.assert_allclose((found @ modes.vectors.T).reshape(-1), expected, rtol=1e-8)
-
-
-def test_the_map_from_normal_numbers_to_the_latent_has_its_covariance(filtered):
-    """The draw is linear in the numbers: its Jacobian is a root of the covariance."""
-    net, _, _, _, modes, last, _ = filtered
-
-    def both(white):
-        coefficients = draw_coefficients(last, SCALES, white[:1])
-        return jnp.concatenate([draw_low_rank(last, modes, net.observe, coefficients, white[1:]), coefficients])
-
-    zero = np.zeros(1 + SITES + 10)
-    root = jax.jacobian(both)(zero)
-    mean, cov = low_rank_to_dense(last, modes, SCALES)
-    show = block_diag(np.kron(net.observe[None], np.eye(SITES)), np.eye(1))
-    np.testing.assert_allclose(both(zero), show @ mean, atol=1e-10)
-    np.testing.assert_allclose(root @ root.T, show @ cov @ show.T, atol=1e-10)
 
 
 def test_draws_of_the_state(filtered):

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from experiments import gap_filters, networks
 
-from seqgp.statespace.low_rank_draws import low_rank_moments, low_rank_to_dense
+from seqgp.statespace.low_rank_draws import low_rank_to_dense
 from seqgp.statespace.low_rank_extend import complete_blocks, low_rank_from_dense
 from seqgp.statespace.modes import space_modes
 
@@ -65,7 +65,7 @@ def test_accuracy_with_compression():
     _, state, _, rest, _ = gap_filters.low_rank(net, y[15:], seen[15:], 40, gaps=20, begun=state)
     dense, expected = gap_filters.dense(net, y, seen)
     assert np.max(np.abs(np.cumsum(np.concatenate([first, rest]) - expected))) < 0.03
-    mean, variance = low_rank_moments(state, modes, net.observe, np.zeros(0))
+    mean, variance = gap_filters.latent(state, modes, net.observe)
     expected_mean, expected_variance = dense.latent()
     assert np.max(np.abs(mean - expected_mean) / np.sqrt(expected_variance)) < 0.02
     np.testing.assert_allclose(variance, expected_variance, rtol=0.02)

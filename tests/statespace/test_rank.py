@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from experiments import gap_filters, networks
 
-from seqgp.statespace.rank import RankRun, choose_filter, choose_rank, is_accurate, largest_rank, rank_error
+from seqgp.statespace.rank import RankRun, choose_rank, is_accurate, largest_rank, rank_error
 
 
 def test_error_is_the_shift_and_spread_of_differences():
@@ -55,13 +55,6 @@ def test_the_error_against_twice_the_rank_is_about_that_against_the_dense_filter
     assert high.folded.max() < low.folded.max()
 
 
-def test_which_filter():
-    assert [choose_filter(n, k) for n, k in [(59, 1), (60, 1), (200, 51), (800, 80), (5000, 0)]] == [
-        "dense",
-        "low_rank",
-        "dense",
-        "two_level",
-        "eigenbasis",
-    ]
+def test_largest_rank():
     assert largest_rank(200, 2, 20) > 96
     assert largest_rank(10, 6, 20) == 0

@@ -4,21 +4,24 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, multivariate_t, norm
 
-from seqgp.statespace.shared_lengthscales import (
-    cells,
-    lengthscale_grid,
-    shared_bases,
-    snap,
-    snapped_log_density,
-)
+from seqgp.statespace.shared_lengthscales import LengthscaleGrid, snap, snapped_log_density
 
 MEAN = np.array([0.3, -1.0, 2.0])
 ROOT = np.array([[0.5, 0.0, 0.0], [0.4, 0.3, 0.0], [-0.2, 0.1, 0.6]])
 COV = ROOT @ ROOT.T
 
 
+def grid_of(index, width=0.5):
+    """Cells that are ``width`` standard deviations wide, each of an entry given those before it."""
+    chosen = list(index)
+    root = np.linalg.cholesky(COV[np.ix_(chosen, chosen)])
+    steps = width * np.linalg.solve(root, COV[chosen]).T
+    steps[chosen] = width * root
+    return LengthscaleGrid(tuple(index), MEAN[chosen], steps)
+
+
 def test_snapped_points_lie_on_the_grid_and_on_the_regression_line():
-    grid = lengthscale_grid(MEAN, COV, (1,))
+    grid = grid_of((1,))
     z = np.random.default_rng(0).multivariate_normal(MEAN, COV, size=500)
     snapped = snap(z, grid)
     sd = np.sqrt(COV[1, 1])
@@ -30,18 +33,10 @@ def test_snapped_points_lie_on_the_grid_and_on_the_regression_line():
     np.testing.assert_array_equal(snap(snapped, grid), snapped)
 
 
-def test_particles_share_a_dozen_bases():
-    grid = lengthscale_grid(MEAN, COV, (1,))
-    z = snap(np.random.default_rng(0).multivariate_normal(MEAN, COV, size=256), grid)
-    first, place = shared_bases(z, grid)
-    assert 8 <= len(first) <= 17
-    np.testing.assert_array_equal(z[first][place, 1], z[:, 1])
-
-
 @pytest.mark.parametrize("index", [(1,), (0,)])
 def test_density_of_a_gaussian_in_closed_form(index):
     """Along its own regression line: the probability of the cell times the density of the others given its centre."""
-    grid = lengthscale_grid(MEAN, COV, index)
+    grid = grid_of(index)
     snapped = snap(np.random.default_rng(1).multivariate_normal(MEAN, COV, size=50), grid)
     (j,), others = index, [i for i in range(3) if i not in index]
     sd, slope = np.sqrt(COV[j, j]), COV[others, j] / COV[j, j]
@@ -57,7 +52,7 @@ def test_density_of_a_gaussian_in_closed_form(index):
 
 def test_two_lengthscales():
     """The mass of a Gaussian over all cells of two lengthscales and the third parameter is one."""
-    grid = lengthscale_grid(MEAN, COV, (0, 2))
+    grid = grid_of((0, 2))
     span = np.arange(-14, 15)
     centres = np.array([[a, b] for a in span for b in span])
     base = MEAN[None, :] + centres @ grid.steps.T
@@ -72,7 +67,7 @@ def weights(integrated, size=200_000):
     """Importance weights of a target with constant 1; proposals one standard deviation off, on cells of 1.2."""
     shift = COV[:, 1] / np.sqrt(COV[1, 1])
     proposal = multivariate_t(MEAN + shift, 1.3 * COV, df=7, seed=3)
-    grid = lengthscale_grid(MEAN, COV, (1,), width=1.2)
+    grid = grid_of((1,), width=1.2)
     z = snap(proposal.rvs(size), grid)
     log_prob = snapped_log_density(proposal.logpdf, z, grid, nodes=6) if integrated else proposal.logpdf(z)
     return z, np.exp(multivariate_normal(MEAN, COV).logpdf(z) - log_prob)
@@ -93,9 +88,8 @@ def test_importance_weights_integrate_to_the_constant():
 
 
 def test_a_symmetric_walk_stays_symmetric_on_the_grid():
-    grid = lengthscale_grid(MEAN, COV, (1,))
+    grid = grid_of((1,))
     a, b = snap(np.random.default_rng(5).multivariate_normal(MEAN, COV, size=2), grid)
     there = snapped_log_density(multivariate_normal(a, 0.5 * COV).logpdf, b[None], grid)
     back = snapped_log_density(multivariate_normal(b, 0.5 * COV).logpdf, a[None], grid)
     np.testing.assert_allclose(there, back, atol=1e-10)
-    assert cells(a[None], grid).shape == (1, 1)

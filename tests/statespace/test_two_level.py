@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from experiments import gap_filters, networks
 
-from seqgp.statespace.low_rank_draws import low_rank_moments
 from seqgp.statespace.modes import space_modes
 from seqgp.statespace.two_level import choose_leading_modes
 
@@ -46,7 +45,7 @@ def test_accuracy(space, noise):
     modes, state, _, increments, _ = gap_filters.low_rank(net, y, seen, 40, leading=leading.num_modes)
     dense, expected = gap_filters.dense(net, y, seen)
     assert np.max(np.abs(np.cumsum(increments - expected))) < 0.03
-    mean, variance = low_rank_moments(state, modes, net.observe, np.zeros(0))
+    mean, variance = gap_filters.latent(state, modes, net.observe)
     expected_mean, expected_variance = dense.latent()
     assert np.max(np.abs(mean - expected_mean) / np.sqrt(expected_variance)) < 0.02
     np.testing.assert_allclose(variance, expected_variance, rtol=0.02)

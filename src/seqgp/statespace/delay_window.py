@@ -1,18 +1,21 @@
-"""Kernels with a delay for snapshots that come sooner than the delays spread: exact for any times.
+"""Kernels with a delay, ``k_t(|u − s·h|) k_x(h)``, for snapshots at any times: transitions of a state with a window.
 
-The state of each term is kept at the local time ``t − max d``, and beside it a window: the term's value ``g_j`` at the
-local times of the stations at the last ``W`` snapshots. All data are conditioned on as they come. A new snapshot moves
-the state of each term by ``dt`` and adds its own values, both drawn towards the values in the window that are later
-than the state. A snapshot leaves the window once the states of all terms have passed it (:func:`window_length`).
+A separable field ``g`` is seen by each place at its own local time: ``f(t, x) = g(t − s·x, x)``, with slowness ``s``
+(time per distance). With delays ``d_i = s·x_i`` the state of each term at all ``M`` stations is kept at the local time
+``t − max d``, and beside it a window: the term's value ``g_j`` at the local times of the stations at the last ``W``
+snapshots. All data are conditioned on as they come. A new snapshot moves the state of each term by ``dt`` and adds its
+own values, both drawn towards the values in the window that are later than the state. A snapshot leaves the window once
+the states of all terms have passed it.
 
-The vector is ``(s_1 … s_J, β, g_1 … g_J)``: the state of :mod:`seqgp.statespace.delay`, then ``W M`` values of each
-term, the newest snapshot first. It is a linear Gaussian state-space model: the smoother is any that takes one.
-Values in the window are noiseless, so their covariance given the state is factored with ``NUGGET`` of each variance.
+The vector is ``(s_1 … s_J, β, g_1 … g_J)``: term by term each component of the time state at the stations, ``q``
+coefficients of the mean, then ``W M`` values of each term, the newest snapshot first. It is a linear Gaussian
+state-space model: the smoother is any that takes one. Values in the window are noiseless, so their covariance given the
+state is factored with ``NUGGET`` of each variance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -20,21 +23,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from seqgp.base.errors import DataError
 from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.linalg.types import Array, ArrayLike
-from seqgp.statespace.delay import DelayedField
 
 NUGGET = 1e-13
 PASSED = 1e-12  # of a variance: a value in the window that the state determines up to this says nothing
 
 
-class WindowState(NamedTuple):
-    """A Gaussian given data; ``age`` is the time since each snapshot in the window, infinite where there is none."""
+class DelayedField(NamedTuple):
+    """One term at one value of the parameters."""
 
-    mean: Float[Array, " n"]
-    cov: Float[Array, "n n"]
-    age: Float[Array, " W"]
+    transition: Callable[[Float[Array, ""]], Float[Array, "p p"]]  # A(u), u ≥ 0
+    stationary: Float[ArrayLike, "p p"]  # P
+    observe: Float[ArrayLike, " p"]  # h
+    space: Float[ArrayLike, "M M"]  # scale² k_x at the stations
+    delay: Float[ArrayLike, " M"]  # d = s·x
 
 
 class WindowStep(NamedTuple):
@@ -45,33 +48,12 @@ class WindowStep(NamedTuple):
     rows: Float[Array, "M n"]
 
 
-def window_length(times: Float[ArrayLike, " T"], fields: Sequence[DelayedField]) -> int:
-    """The most snapshots that lie within the spread of delays before any one: the ``W`` that these times need."""
-    times = np.sort(np.asarray(times, float))
-    spread = max(float(np.max(field.delay) - np.min(field.delay)) for field in fields)
-    return 1 + max(int(np.sum((times < t) & (times > t - spread))) for t in times)
-
-
-def check_window(age: Float[ArrayLike, " W"], dt: float, fields: Sequence[DelayedField]) -> None:
-    """Refuse a snapshot that would push out of the window one that the states have not passed."""
-    spread = max(float(np.max(field.delay) - np.min(field.delay)) for field in fields)
-    oldest = float(np.asarray(age)[-1]) + dt
-    if oldest < spread:
-        raise DataError(
-            f"the window of {len(np.asarray(age))} snapshots is too short: the oldest is {oldest:g} old, and delays "
-            f"spread over {spread:g}; start with a longer one (window_length)"
-        )
-
-
-def start_window(
-    fields: Sequence[DelayedField], coefficient_scales: Float[ArrayLike, " q"], length: int
-) -> WindowState:
-    """Before any data: stationary states, an empty window of so many snapshots."""
-    blocks = [jnp.kron(jnp.asarray(field.stationary), jnp.asarray(field.space)) for field in fields]
-    kept = len(fields) * length * np.shape(fields[0].space)[0]
-    coefficients = jnp.diag(jnp.asarray(coefficient_scales) ** 2)
-    cov = jax.scipy.linalg.block_diag(*blocks, coefficients, jnp.zeros((kept, kept)))
-    return WindowState(jnp.zeros(cov.shape[0]), cov, jnp.full(length, jnp.inf))
+def station_delays(
+    slowness: Float[ArrayLike, " D"], x: Float[ArrayLike, "M D"], mask: Bool[ArrayLike, " M"] | None = None
+) -> Float[Array, " M"]:
+    """``s·x``; padding (where ``mask`` is false) has the delay of the first station, and so widens nothing."""
+    delay = jnp.asarray(x) @ jnp.asarray(slowness)
+    return delay if mask is None else jnp.where(jnp.asarray(mask), delay, delay[jnp.argmax(jnp.asarray(mask))])
 
 
 def window_step(
@@ -183,25 +165,3 @@ def _state_cov(field: DelayedField, lead: Float[Array, " K"]) -> Float[Array, "p
 def _spread_rows(rows: Float[Array, "K p"], site, m: int) -> Float[Array, "K pM"]:
     """Rows of the time state as rows of the state at all stations."""
     return (rows[:, :, None] * jax.nn.one_hot(site, m, dtype=rows.dtype)[:, None, :]).reshape(rows.shape[0], -1)
-
-
-def window_predict(state: WindowState, step: WindowStep, dt: Float[ArrayLike, ""]) -> WindowState:
-    """The vector at the new snapshot, before its data."""
-    age = jnp.concatenate([jnp.zeros(1), state.age[:-1] + dt])
-    return WindowState(step.move @ state.mean, step.move @ state.cov @ step.move.T + step.noise, age)
-
-
-def window_update(
-    state: WindowState, rows: Float[Array, "N n"], y: Float[ArrayLike, " N"], variance: Float[ArrayLike, " N"]
-) -> tuple[WindowState, Float[Array, ""]]:
-    """The vector given data ``y = rows v + noise`` (NaN where missing), and their log density."""
-    y = jnp.asarray(y)
-    seen = ~jnp.isnan(y)
-    rows = jnp.where(seen[:, None], rows, 0.0)
-    cross = state.cov @ rows.T
-    root = cholesky(rows @ cross + jnp.diag(jnp.where(seen, variance, 1.0)))
-    white = solve_lower(root, jnp.where(seen, y - rows @ state.mean, 0.0))
-    half = solve_lower(root, cross.T)
-    count = jnp.sum(seen, dtype=white.dtype)
-    log_prob = -0.5 * (white @ white + count * jnp.log(2 * jnp.pi)) - jnp.sum(jnp.log(jnp.diagonal(root)))
-    return WindowState(state.mean + half.T @ white, state.cov - half.T @ half, state.age), log_prob

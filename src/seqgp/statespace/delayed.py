@@ -1,7 +1,7 @@
 """The Kalman filter of kernels with a delay, ``k_t(|u − s·h|) k_x(h)``, at stations that stay: any data, any gaps.
 
 Each place sees a separable field ``g`` at its own local time, ``f(t, x) = g(t − s·x, x)``. With delays ``d_i = s·x_i``
-the state of each term (:mod:`seqgp.statespace.delay`) is kept at one local time for all stations. The last snapshot is
+the state of each term is kept at one local time for all stations. The last snapshot is
 kept beside it, as what its data say about the latent there: with both, the latent is known at any place and any later
 time, also within the spread of the delays. Only the next snapshot moves the state on, to the latest local time of the
 last one, ``t − min d``: exact where time passes by at least ``max d − min d`` between snapshots.
@@ -20,11 +20,11 @@ from jaxtyping import Float, Int
 from seqgp.kernels.base import Parameters, within
 from seqgp.linalg.factor import covariance_root, solve_lower
 from seqgp.linalg.types import Array, ArrayLike
-from seqgp.statespace.components import apply_moves, latent_of, move_cov
-from seqgp.statespace.delay import station_delays
+from seqgp.statespace.delay_window import station_delays
 from seqgp.statespace.dense import DenseFilter, DenseState
 from seqgp.statespace.observation import LatentGaussian, Observation, Query
 from seqgp.statespace.site_filter import GaussianSites
+from seqgp.statespace.transition import apply_moves, latent_of, move_cov
 from seqgp.statespace.update import Update, approximate_update, gaussian_update, update_given_sites
 
 

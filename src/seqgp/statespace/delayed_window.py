@@ -16,8 +16,7 @@ from jaxtyping import Bool, Float, PyTree
 
 from seqgp.kernels.base import Parameters, within
 from seqgp.linalg.types import Array, ArrayLike
-from seqgp.statespace.delay import DelayedField, station_delays
-from seqgp.statespace.delay_window import window_step
+from seqgp.statespace.delay_window import DelayedField, station_delays, window_step
 from seqgp.statespace.dense import DenseFilter, DenseMatrices, DenseState
 from seqgp.statespace.gauss_markov import GaussMarkov, gauss_markov
 from seqgp.statespace.observation import LatentGaussian, Observation, Query, SiteOperator

@@ -20,6 +20,8 @@ from jaxtyping import Bool, Float, Int
 
 from seqgp.linalg.factor import covariance_root, eigenvectors
 from seqgp.linalg.types import Array, ArrayLike
+from seqgp.statespace.model import Transition
+from seqgp.statespace.transition import moved_from_both_sides
 
 FLOOR = 1e-10  # variance added at each step, relative to the mean prior variance
 
@@ -98,24 +100,10 @@ def observe_adjoint(operator: ObservationOperator, rows: Float[Array, "k N"], si
     return jnp.concatenate([fields.reshape(rows.shape[0], -1), rows @ jnp.asarray(operator.design)], axis=1)
 
 
-def transition(move: Float[Array, "p p"], columns: Float[Array, "n k"], sites: int) -> Float[Array, "n k"]:
-    """``A`` applied to each column, a state: the fields move, the coefficients stay."""
-    end = move.shape[0] * sites
-    fields = move @ columns[:end].reshape(move.shape[0], -1)
-    return jnp.concatenate([fields.reshape(end, -1), columns[end:]])
-
-
 def predict_covariance(prior: GaussMarkov, cov: Float[Array, "n n"]) -> Float[Array, "n n"]:
     """``A P A' + Q``, for the prior of one time."""
-    sites = prior.space[0].shape[0]
-    cov = transition(prior.move, transition(prior.move, cov, sites).T, sites)
-    cov = cov + prior.floor * jnp.eye(cov.shape[0], dtype=cov.dtype)
-    start = 0
-    for noise, space in zip(prior.noise, prior.space):
-        end = start + noise.shape[0] * sites
-        cov = cov.at[start:end, start:end].add(jnp.kron(noise, space))
-        start = end
-    return cov
+    moved = moved_from_both_sides(Transition(prior.move, prior.noise), prior.space, cov)
+    return moved + prior.floor * jnp.eye(cov.shape[0], dtype=cov.dtype)
 
 
 class NoiseRoots(NamedTuple):

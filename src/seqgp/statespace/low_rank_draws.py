@@ -26,32 +26,6 @@ def draw_coefficients(
     return mean + solve_lower(chol, jnp.asarray(white), transpose=True)
 
 
-def low_rank_moments(
-    state: LowRankState, modes: Modes, observe: Float[ArrayLike, " p"], coefficients: Float[ArrayLike, " q"]
-) -> tuple[Float[Array, " M"], Float[Array, " M"]]:
-    """Means and variances of the zero-mean part ``f0`` at the sites, given the coefficients of the mean."""
-    h = jnp.asarray(observe)
-    mean = modes.vectors @ (h @ _mean_given(state, coefficients))
-    rows = jnp.einsum("a,ram->rm", h, state.factor) @ modes.vectors[:, : state.factor.shape[2]].T
-    own = (modes.vectors**2) @ jnp.einsum("a,abm,b->m", h, state.block, h)
-    return mean, own + jnp.sum(rows**2, axis=0)
-
-
-def draw_low_rank(
-    state: LowRankState,
-    modes: Modes,
-    observe: Float[ArrayLike, " p"],
-    coefficients: Float[ArrayLike, " q"],
-    white: Float[ArrayLike, " M+R"],
-) -> Float[Array, " M"]:
-    """The zero-mean part ``f0`` at the sites, given the coefficients of the mean, from standard normal numbers."""
-    h, m, r = jnp.asarray(observe), modes.vectors.shape[0], state.factor.shape[2]
-    sd = jnp.sqrt(jnp.maximum(jnp.einsum("a,abm,b->m", h, state.block, h), 0.0))
-    low_rank = jnp.asarray(white)[m:] @ jnp.einsum("a,ram->rm", h, state.factor)
-    values = h @ _mean_given(state, coefficients) + sd * jnp.asarray(white)[:m]
-    return modes.vectors @ values.at[:r].add(low_rank)
-
-
 def draw_low_rank_state(
     key: Key[Array, ""], state: LowRankState, coefficients: Float[ArrayLike, " q"]
 ) -> Float[Array, "p M"]:

@@ -34,9 +34,9 @@ from seqgp.statespace.gauss_markov import (
     noise_roots,
     observe,
     predict_covariance,
-    transition,
 )
 from seqgp.statespace.site_filter import GaussianSites, at_time, predict_state, steps_of, update_with_sites
+from seqgp.statespace.transition import moved
 
 PATHS = 16
 MAX_PATHS = 512
@@ -174,7 +174,7 @@ def _forward(key, prior: GaussMarkov, space_roots, carry: _Forward, step):
     draws = carry.draws + pull @ updated.gain.T
     now = at_time(prior, entries)
     mean, cov = predict_state(now, updated.mean, updated.cov)
-    from_fields = transition(now.move, draws.T, prior.space[0].shape[0]).T
+    from_fields = moved(now.move, draws.T, prior.space[0].shape[0]).T
     roots = NoiseRoots(noise_root, space_roots)
     predicted = from_fields + draw_noise(key_noise, roots, now.floor, draws.shape[0], draws.shape[1])
     after = _Forward(mean, cov, predicted)
@@ -218,7 +218,7 @@ def _earlier(prior: GaussMarkov, cov, draws, gap) -> Float[Array, "K n"]:
     """``s̃_t + J_t gap``, for the prior of one time."""
     root = cholesky(predict_covariance(prior, cov))
     dual = solve_lower(root, solve_lower(root, gap.T), transpose=True)
-    return draws + (cov @ transition(prior.move.T, dual, prior.space[0].shape[0])).T
+    return draws + (cov @ moved(prior.move.T, dual, prior.space[0].shape[0])).T
 
 
 def systematic_indices(uniform: Float[Array, ""], weights: Float[Array, " K"]) -> Int[Array, " K"]:

@@ -13,8 +13,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from seqgp.statespace.memory_plan import FilterKind
-
 TOLERANCE = 0.03  # of the spread of log evidence between particles
 FIRST = 24  # the smallest rank that is tried
 DENSE_BELOW = 60  # sites
@@ -77,12 +75,3 @@ def is_accurate(error: RankError, tolerance: float = TOLERANCE) -> bool:
 def largest_rank(num_sites: int, order: int, gaps: int) -> int:
     """The rank from which the dense filter costs less: ``p M (R + k)²`` products against about ``10 M³``, halved."""
     return max(int(num_sites * np.sqrt(5 / order)) - gaps, 0)
-
-
-def choose_filter(num_sites: int, gaps: int) -> FilterKind:
-    """The filter for a network of which at most ``gaps`` values are missing at a time."""
-    if gaps == 0:
-        return "eigenbasis"
-    if num_sites < DENSE_BELOW or gaps > DENSE_GAPS * num_sites:
-        return "dense"
-    return "two_level" if num_sites >= TWO_LEVELS else "low_rank"

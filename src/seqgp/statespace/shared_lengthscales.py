@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from scipy.special import logsumexp
 
 WIDTH = 0.5  # of a cell, in posterior standard deviations
@@ -41,32 +41,13 @@ class LengthscaleGrid(NamedTuple):
         return self.steps[list(self.entries)]
 
 
-def lengthscale_grid(
-    mean: Float[np.ndarray, " d"], cov: Float[np.ndarray, "d d"], index: tuple[int, ...], width: float = WIDTH
-) -> LengthscaleGrid:
-    """The grid for a posterior of ``z`` with this mean and covariance.
-
-    Args:
-        mean: of ``z``.
-        cov: of ``z``.
-        index: the entries of ``z`` that are space lengthscales.
-        width: of a cell, in standard deviations (of each entry given those before it).
-    """
-    chosen = list(index)
-    root = np.linalg.cholesky(np.asarray(cov)[np.ix_(chosen, chosen)])
-    # Regression on the whitened entries; on the chosen entries themselves it is the root.
-    steps = width * np.linalg.solve(root, np.asarray(cov)[chosen]).T
-    steps[chosen] = width * root
-    return LengthscaleGrid(tuple(index), np.asarray(mean)[chosen], steps)
-
-
 def nested_grid(
     mean: Float[np.ndarray, " d"], cov: Float[np.ndarray, "d d"], index: tuple[int, ...], width: float = WIDTH
 ) -> LengthscaleGrid:
     """A grid whose cells are powers of two wide, about ``width`` standard deviations, with a centre at zero.
 
     A finer grid has the centres of a coarser one among its own, so that eigenvectors serve again where the posterior
-    contracts. The other entries move along the regression on the chosen ones, as in :func:`lengthscale_grid`.
+    contracts. The other entries move along the regression on the chosen ones.
     """
     chosen = list(index)
     cov = np.asarray(cov)
@@ -86,12 +67,6 @@ def on_grid(values: Float[np.ndarray, "*S"]) -> bool:
 def spacing(values: Float[np.ndarray, " n"]) -> float:
     """The smallest distance between different values: the width of a cell; infinite where all are the same."""
     return float(np.min(np.diff(np.unique(values)), initial=np.inf))
-
-
-def cells(z: Float[np.ndarray, "n d"], grid: LengthscaleGrid) -> Int[np.ndarray, "n J"]:
-    """The cell of each point."""
-    away = np.asarray(z)[:, list(grid.entries)] - grid.origin[None, :]
-    return np.rint(np.linalg.solve(grid.cell, away.T).T).astype(int)
 
 
 def snap(z: Float[np.ndarray, "n d"], grid: LengthscaleGrid) -> Float[np.ndarray, "n d"]:
@@ -132,12 +107,3 @@ def snapped_log_density(
     moved = np.asarray(snapped)[:, None, :] + (offsets @ grid.steps.T)[None, :, :]
     values = log_density(moved.reshape(-1, moved.shape[2])).reshape(moved.shape[:2])
     return np.asarray(logsumexp(values + totals[None, :], axis=1))
-
-
-def shared_bases(z: Float[np.ndarray, "n d"], grid: LengthscaleGrid) -> tuple[Int[np.ndarray, " B"], np.ndarray]:
-    """The first particle of each cell, and for each particle the place of its cell among these.
-
-    The eigenvectors of particle ``first[place[i]]`` are those of particle ``i``.
-    """
-    _, first, place = np.unique(cells(z, grid), axis=0, return_index=True, return_inverse=True)
-    return first, place.reshape(-1)

@@ -23,8 +23,8 @@ from seqgp.statespace.gauss_markov import (
     observe_adjoint,
     predict_covariance,
     sites_seen_by,
-    transition,
 )
+from seqgp.statespace.transition import moved
 
 
 class GaussianSites(NamedTuple):
@@ -72,7 +72,7 @@ def update_with_sites(
 
 def predict_state(prior: GaussMarkov, mean, cov) -> tuple[Float[Array, " n"], Float[Array, "n n"]]:
     """The state one time later, for the prior of one time."""
-    return transition(prior.move, mean[:, None], prior.space[0].shape[0])[:, 0], predict_covariance(prior, cov)
+    return moved(prior.move, mean[:, None], prior.space[0].shape[0])[:, 0], predict_covariance(prior, cov)
 
 
 def at_time(prior: GaussMarkov, step: tuple) -> GaussMarkov:
@@ -110,8 +110,8 @@ def site_marginals(prior: GaussMarkov, operator: ObservationOperator, sites: Gau
         step, now, tau, (gain, inner, slope, f_mean, f_variance, _) = inputs
         sites_count, seen_sites = prior.space[0].shape[0], sites_seen_by(now, carry[0].shape[0])
         back = step[0].T
-        lam = transition(back, carry[0][:, None], sites_count)[:, 0]
-        weight = transition(back, transition(back, carry[1], sites_count).T, sites_count)
+        lam = moved(back, carry[0][:, None], sites_count)[:, 0]
+        weight = moved(back, moved(back, carry[1], sites_count).T, sites_count)
         lowered = weight @ gain
         mean, variance = f_mean - gain.T @ lam, f_variance - jnp.sum(gain * lowered, axis=0)
         pulled = slope + tau * (gain.T @ lam)
@@ -124,14 +124,3 @@ def site_marginals(prior: GaussMarkov, operator: ObservationOperator, sites: Gau
     nothing = (jnp.zeros_like(prior.mean), jnp.zeros_like(prior.cov))
     _, (mean, variance) = jax.lax.scan(backward, nothing, (steps, operator, sites.tau, kept), reverse=True)
     return SiteMarginals(mean, variance, jnp.sum(kept[-1]))
-
-
-def log_site_normaliser(prior: GaussMarkov, operator: ObservationOperator, sites: GaussianSites) -> Float[Array, ""]:
-    """``log Z_psi`` by the filter alone."""
-
-    def forward(carry, inputs):
-        step, now, site = inputs
-        updated = update_with_sites(carry[0], carry[1], now, site)
-        return predict_state(at_time(prior, step), updated.mean, updated.cov), updated.log_normaliser
-
-    return jnp.sum(jax.lax.scan(forward, (prior.mean, prior.cov), (steps_of(prior), operator, sites))[1])

@@ -1,6 +1,13 @@
-"""States and their covariance a while later: fields move by a small matrix, coefficients of the mean stay."""
+"""States and their covariance a while later.
+
+A state stacks its components, each a field at ``M`` sites (of several terms of the kernel, term by term), and after
+them the coefficients of the mean, which stay. Fields move by a small matrix: one for the whole state
+(:func:`moved`), or one for each term (:func:`apply_moves`).
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 from jaxtyping import Float
@@ -23,7 +30,7 @@ def moved_covariance(
 ) -> Float[Array, "n n"]:
     """``A C A' + Q``, where the noise of each term is ``Q_j ⊗ K_j``."""
     by_blocks = transition.move.shape[0] <= BY_BLOCKS
-    return (_block_by_block if by_blocks else _from_both_sides)(transition, space, covariance)
+    return (_block_by_block if by_blocks else moved_from_both_sides)(transition, space, covariance)
 
 
 def _block_by_block(transition: Transition, space, covariance: Float[Array, "n n"]) -> Float[Array, "n n"]:
@@ -50,7 +57,7 @@ def _block_by_block(transition: Transition, space, covariance: Float[Array, "n n
     return jnp.block(rows)
 
 
-def _from_both_sides(transition: Transition, space, covariance: Float[Array, "n n"]) -> Float[Array, "n n"]:
+def moved_from_both_sides(transition: Transition, space, covariance: Float[Array, "n n"]) -> Float[Array, "n n"]:
     """For states of many components, products with ``A``."""
     m = space[0].shape[0]
     covariance = moved(transition.move, moved(transition.move, covariance, m).T, m)
@@ -61,3 +68,37 @@ def _from_both_sides(transition: Transition, space, covariance: Float[Array, "n 
         covariance = covariance.at[start:end, start:end].add(block)
         start = end
     return covariance
+
+
+def apply_moves(moves: Sequence[Float[Array, "p p"]], columns: Float[Array, "n k"], m: int) -> Float[Array, "n k"]:
+    """``A_j ⊗ I`` applied to each term of each column."""
+    parts, start = [], 0
+    for move in moves:
+        size = move.shape[0] * m
+        parts.append((move @ columns[start : start + size].reshape(move.shape[0], -1)).reshape(size, -1))
+        start += size
+    return jnp.concatenate([*parts, columns[start:]])
+
+
+def move_cov(
+    moves: Sequence[Float[Array, "p p"]],
+    stationary: Sequence[Float[Array, "p p"]],
+    spaces: Sequence[Float[Array, "M M"]],
+    cov: Float[Array, "n n"],
+) -> Float[Array, "n n"]:
+    """``A C A'`` and the noise ``(P − A P A') ⊗ K`` of each term."""
+    m, start = spaces[0].shape[0], 0
+    cov = apply_moves(moves, apply_moves(moves, cov, m).T, m)
+    for move, p, space in zip(moves, stationary, spaces):
+        size = move.shape[0] * m
+        here = slice(start, start + size)
+        cov = cov.at[here, here].add(jnp.kron(p - move @ p @ move.T, space))
+        start += size
+    return cov
+
+
+def latent_of(weights: Sequence[Float[Array, "p M"]], columns: Float[Array, "n k"]) -> Float[Array, "M k"]:
+    """At each station, its own weighted sum of the components of all terms."""
+    stacked = jnp.concatenate(list(weights))
+    order, m = stacked.shape
+    return jnp.einsum("am,amk->mk", stacked, columns[: order * m].reshape(order, m, -1))

@@ -18,7 +18,7 @@ from seqgp.samplers.online.predictive import predictive_of
 from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.filter_history import observed_history
 from seqgp.statespace.model import StateSpaceModel
-from seqgp.statespace.site_filter import GaussianSites, log_site_normaliser
+from seqgp.statespace.site_filter import GaussianSites, site_marginals
 
 TIMES = np.array([0.0, 0.11, 0.29, 0.40, 0.85])
 CASE = [(2, 0.6, 6.0, 1.0, (0.4, -0.2)), (1, 0.5, 0.6, 0.3, (0.0, 0.0))]  # order, time, space, scale, slowness
@@ -69,7 +69,7 @@ def laid(times, name):
 
 def normaliser(filter, observations, length, sites):
     history, _ = observed_history(filter, filter.matrices(np.zeros(0)), observations, length)
-    return log_site_normaliser(history.prior, history.operator, sites)
+    return site_marginals(history.prior, history.operator, sites).log_normaliser
 
 
 def predict_f(filter, query, matrices, state):

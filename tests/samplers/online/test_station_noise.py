@@ -3,15 +3,19 @@
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from scipy.special import logsumexp
+from scipy.stats import gamma
 
 import seqgp
 from seqgp import kernels, likelihoods
 from seqgp.cli import main
 from seqgp.reference import gaussian_posterior
 from seqgp.report import report
+from seqgp.samplers.online.station_moves import Residuals, population_log_prob
 
 X = np.array([[0.0], [0.7], [1.5]])
 TIMES = np.arange(8) * 0.5
@@ -184,3 +188,14 @@ def test_late_snapshots_are_refused(run):
     sampler = seqgp.OnlineSampler(model(), particles=64, draws=500)
     with pytest.raises(seqgp.SamplerError, match="revise: the noises of stations"):
         sampler.revise(jax.random.key(0), run.state, snapshots()[:1])
+
+
+def test_the_population_integrates_the_ratios_out():
+    found, noise, a = Residuals(jnp.array([4.0, 7.0]), jnp.array([0.8, 11.0])), 0.5, 2.0
+    log_ratio = np.linspace(-12.0, 6.0, 20_001)
+    expected = 0.0
+    for count, squares in zip(*map(np.asarray, found)):
+        data = 0.5 * count * (log_ratio - np.log(2 * np.pi * noise**2)) - 0.5 * squares * np.exp(log_ratio) / noise**2
+        each = data + gamma(a, scale=1 / a).logpdf(np.exp(log_ratio)) + log_ratio
+        expected += logsumexp(each) + np.log(log_ratio[1] - log_ratio[0])
+    assert float(population_log_prob(found, noise, a)) == pytest.approx(float(expected), abs=1e-9)

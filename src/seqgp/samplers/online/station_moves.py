@@ -4,7 +4,7 @@ Where too few particles are left they are resampled and moved, each time by two 
 ``(z, λ)`` as it is:
 
 - Metropolis moves of ``z`` over all data, with the ratios kept or with the stations' noises kept, in turn;
-- a Gibbs sweep (:mod:`seqgp.statespace.station_noise`): a path of the latent given ``(z, λ)``; ``noise`` and ``a``
+- a Gibbs sweep: a path of the latent given ``(z, λ)``; ``noise`` and ``a``
   given the path, with the ratios integrated out; the ratios given all of these.
 
 A Gibbs sweep is reversible. While the last snapshot counts with a power below 1 the sweep sees the data before it
@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import gammaln as log_gamma
 from jaxtyping import Float
 from scipy.special import gammaln
 
 from seqgp.fields.sites import round_size
 from seqgp.likelihoods.gaussian import CONCENTRATION, RATIOS, STATION
+from seqgp.linalg.types import Array, ArrayLike
 from seqgp.runtime.engine import compiled, in_threads
 from seqgp.samplers.ibis import (
     MAX_CORRELATION,
@@ -43,7 +45,6 @@ from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.observation import Observation, padded, stacked
 from seqgp.statespace.smoother import draw_path
-from seqgp.statespace.station_noise import Residuals, population_log_prob
 
 if TYPE_CHECKING:
     from seqgp.samplers.online.step import OnlineStep
@@ -189,6 +190,23 @@ def _population_moves(
     run, seconds = compiled(_moved_population, step.ssm, step.ssm.particle_prior(), found, z, steps, log_uniform)
     step.spend(Spent(0, seconds))
     return np.array(run())
+
+
+class Residuals(NamedTuple):
+    """What the data say about the noise of each station, given the latent: sufficient for ``λ``."""
+
+    num_data: Float[ArrayLike, "*S M"]
+    squares: Float[ArrayLike, "*S M"]
+
+
+def population_log_prob(
+    found: Residuals, noise: Float[ArrayLike, ""], concentration: Float[ArrayLike, ""]
+) -> Float[Array, ""]:
+    """The log density of the residuals given ``noise`` and ``a``, the ratios integrated out (Student's t)."""
+    a = concentration
+    shape, rate = a + 0.5 * found.num_data, a + 0.5 * found.squares / noise**2
+    each = log_gamma(shape) - log_gamma(a) + a * jnp.log(a) - shape * jnp.log(rate)
+    return jnp.sum(each - 0.5 * found.num_data * jnp.log(2 * jnp.pi * noise**2))
 
 
 def _moved_population(ssm: StateSpaceModel, prior, found: Residuals, z, steps, log_uniform):
