@@ -12,6 +12,7 @@ import seqgp
 from seqgp.base.errors import ModelError
 from seqgp.io import frames
 from seqgp.io.errors import TableError
+from seqgp.io.stations import Stations
 from seqgp.io.tables import Columns, snapshots_from
 
 COLUMNS = Columns("t", ["x"], "y")
@@ -135,3 +136,45 @@ def test_coordinates_beyond_a_pole_are_named():
     with pytest.raises(seqgp.DataError, match=r"latitude = 139\.7 \(row 1 of 2\) is not between -90 and 90.*swapped\?"):
         check_snapshot(model, swapped)
     check_snapshot(model, swapped._replace(x=swapped.x[:, ::-1]))
+
+
+def shuffled(frame, tmp_path):
+    return read(tmp_path, frame.to_csv(index=False), COLUMNS._replace(location="station"))
+
+
+def network():
+    """Three stations at four times, of which one joins late."""
+    rows = [(t, station, x, 10 * t + x) for t in range(4) for station, x in (("A", 1), ("B", 2), ("C", 3))]
+    return pd.DataFrame(rows[:2] + rows[3:], columns=["t", "station", "x", "y"])
+
+
+@pytest.mark.parametrize("by", [["station", "t"], ["x", "t"], ["station", "t desc"], ["t desc"]], ids=str)
+def test_rows_station_by_station_or_newest_first_are_put_in_order(tmp_path, by):
+    names = [name.removesuffix(" desc") for name in by]
+    table = network().sort_values(names, ascending=["desc" not in name for name in by], kind="stable")
+    for one, expected in zip(shuffled(table, tmp_path), shuffled(network(), tmp_path), strict=True):
+        np.testing.assert_array_equal(one.t, expected.t)
+        np.testing.assert_array_equal(one.x, expected.x)
+        np.testing.assert_array_equal(one.y, expected.y)
+        assert one.labels == expected.labels
+        np.testing.assert_array_equal(table.t.iloc[one.records], one.t)
+        np.testing.assert_array_equal(table.y.iloc[one.records], one.y)
+
+
+def test_a_time_that_goes_back_among_rows_of_a_station_is_a_slip(tmp_path):
+    table = network().sort_values(["station", "t"])
+    table.iloc[2, 0], table.iloc[1, 0] = table.iloc[1, 0], table.iloc[2, 0]
+    with pytest.raises(TableError, match=r"row 4: its time \(1\) is before that of the row above \(2\)"):
+        shuffled(table, tmp_path)
+    parts = pd.concat([network().iloc[5:], network().iloc[2:5]])
+    with pytest.raises(TableError, match=r"row 8: its time \(1\) is before that of the row above \(3\)"):
+        shuffled(parts, tmp_path)
+
+
+def test_a_row_is_named_as_it_stands_in_a_file_station_by_station(tmp_path):
+    table = network().sort_values(["station", "t"]).astype({"x": float})
+    table.iloc[7, 2] = 2.5
+    snapshots = shuffled(table, tmp_path)
+    with pytest.raises(TableError, match=r"row 9: location 'B' is at \(x = 2\.5\), but in row 6 at \(x = 2\.0\)"):
+        Stations(("x",), None).check(tmp_path / "table.csv", snapshots)
+    assert snapshots[0].rows(tmp_path / "table.csv") == "row 2 and 1 more"

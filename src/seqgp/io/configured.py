@@ -137,7 +137,7 @@ def _check(file: str | Path, model: Any, snapshot: Labelled, data: Mapping[str, 
         row = _first_refused(model, snapshot)
         if row is not None and snapshot.records is not None:
             named = "" if snapshot.labels is None else f", location {snapshot.labels[row]!r}"
-            where = f"row {row_in_file(Path(file), snapshot.records[0] + row)} ({where}{named})"
+            where = f"row {row_in_file(Path(file), int(snapshot.records[row]))} ({where}{named})"
         raise ConfigurationError(f"{file}: {where}: {error}") from error
 
 

@@ -75,5 +75,5 @@ def _box_without(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _where(file: str | Path, one: Labelled, row: int) -> str:
-    number = row_in_file(Path(file), row if one.records is None else one.records[0] + row)
+    number = row_in_file(Path(file), row if one.records is None else int(one.records[row]))
     return f"row {number}" if one.labels is None else f"row {number} (location {one.labels[row]!r})"

@@ -73,7 +73,8 @@ def _labelled(datum: Datum) -> Labelled:
 def _chosen(given: Labelled, rows: list[int]) -> Labelled:
     context = jax.tree.map(lambda leaf: np.asarray(leaf)[rows], given.context)
     labels = None if given.labels is None else [given.labels[row] for row in rows]
-    return Labelled(given.t, given.x[rows], given.y[rows], context, labels, given.records)
+    records = None if given.records is None else given.records[rows]
+    return Labelled(given.t, given.x[rows], given.y[rows], context, labels, records)
 
 
 def _joined(known: Labelled | Snapshot, rows: Labelled) -> Labelled:
@@ -94,4 +95,4 @@ def _joined(known: Labelled | Snapshot, rows: Labelled) -> Labelled:
     elif added:
         labels = None
     context = jax.tree.map(joined, known.context, rows.context)
-    return Labelled(known.t, joined(known.x, rows.x), joined(known.y, rows.y), context, labels, rows.records)
+    return Labelled(known.t, joined(known.x, rows.x), joined(known.y, rows.y), context, labels)

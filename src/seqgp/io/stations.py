@@ -104,4 +104,4 @@ class Stations:
 
 def _row(file: str | Path, snapshot: Labelled, row: int) -> int:
     """The row of a file that a row of a snapshot stands in."""
-    return row_in_file(Path(file), row if snapshot.records is None else snapshot.records[0] + row)
+    return row_in_file(Path(file), row if snapshot.records is None else int(snapshot.records[row]))

@@ -18,6 +18,7 @@ from seqgp.io.dates import UNITS, compact_dates, counted, holds_dates, parse_dat
 from seqgp.io.errors import TableError
 from seqgp.io.frames import READERS, read_table, require, row_in_file
 from seqgp.io.grids import GRIDS, grid_table
+from seqgp.io.row_order import check_duplicates, order_of_rows, rows_in_words
 
 with extra("io"):
     import pandas as pd
@@ -58,7 +59,7 @@ class Labelled(Snapshot):
     """A snapshot whose locations have names, and which stands in some rows of a file."""
 
     labels: list[str] | None
-    records: tuple[int, int] | None
+    records: np.ndarray | None
 
     def __new__(
         cls,
@@ -67,9 +68,9 @@ class Labelled(Snapshot):
         y: Any,
         context: Context = None,
         labels: list[str] | None = None,
-        records: tuple[int, int] | None = None,
+        records: np.ndarray | None = None,
     ):
-        """A snapshot, checked, with the names of its rows, and the first and last record of its table."""
+        """A snapshot, checked, with the names of its rows, and their records in the table."""
         snapshot = super().__new__(cls, t, x, y, context)
         snapshot.labels, snapshot.records = labels, records
         return snapshot
@@ -78,7 +79,7 @@ class Labelled(Snapshot):
         """Where the data stand in their file, in words."""
         if self.records is None:
             return f"t = {self.t:g}"
-        return _rows(Path(path), *self.records)
+        return rows_in_words(Path(path), self.records)
 
 
 def snapshots_from(path: str | Path, columns: Columns) -> list[Labelled]:
@@ -97,21 +98,20 @@ def snapshots_from(path: str | Path, columns: Columns) -> list[Labelled]:
     unseen = np.isnan(values)  # nothing is asked of a covariate there, unless by the mean
     covariates = {name: _numbers(path, _column(frame, c), missing=unseen) for name, c in columns.covariates.items()}
     labels = None if columns.location is None else _names(path, _column(frame, columns.location))
-    _check_order(path, times, _column(frame, columns.time))
-    _check_duplicates(path, times, inputs)
+    order = order_of_rows(path, times, inputs if labels is None else labels, _column(frame, columns.time))
+    check_duplicates(path, times, inputs)
     _name_sentinel(path, columns.value, values)
     if columns.transform is not None:
         values = _transformed(path, columns.transform, values, frame, columns)
-    starts = np.flatnonzero(np.append(True, np.diff(times) > 0))
+    starts = np.flatnonzero(np.append(True, np.diff(times[order]) > 0))
     snapshots = []
-    for rows in np.split(np.arange(len(times)), starts[1:]):
+    for rows in np.split(order, starts[1:]):
         context = {name: column[rows] for name, column in covariates.items()} or None
         names = None if labels is None else [labels[row] for row in rows]
-        records = (int(rows[0]), int(rows[-1]))
         try:
-            snapshots.append(Labelled(times[rows[0]], inputs[rows], values[rows], context, names, records))
+            snapshots.append(Labelled(times[rows[0]], inputs[rows], values[rows], context, names, rows))
         except DataError as error:
-            raise TableError(f"{path}: {_rows(path, *records)}: {error}") from error
+            raise TableError(f"{path}: {rows_in_words(path, rows)}: {error}") from error
     return snapshots
 
 
@@ -133,12 +133,6 @@ def first_date(path: str | Path, column: str) -> str | None:
     require(Path(path), frame, [column])
     times = _column(frame, column)
     return parse_dates(Path(path), times, say=False).iloc[0].isoformat() if holds_dates(times) else None
-
-
-def _rows(path: Path, first: int, last: int) -> str:
-    if first == last:
-        return f"row {row_in_file(path, first)}"
-    return f"rows {row_in_file(path, first)} to {row_in_file(path, last)}"
 
 
 def _numbers(path: Path, column: Any, missing: bool | Bool[np.ndarray, " n"], exact: bool = False) -> np.ndarray:
@@ -262,28 +256,6 @@ def _check_exact(path: Path, column: Any, numbers: np.ndarray) -> None:
             f"{path}: row {row_in_file(path, row)}, column {column.name!r}: {column.iloc[row]} is beyond 2^53, where "
             "double precision does not tell neighbouring whole numbers apart; count from a later zero, or in larger "
             "units"
-        )
-
-
-def _check_order(path: Path, times: np.ndarray, column: Any) -> None:
-    back = np.flatnonzero(np.diff(times) < 0)
-    if len(back):
-        row = int(back[0]) + 1
-        raise TableError(
-            f"{path}: row {row_in_file(path, row)}: its time ({column.iloc[row]}) is before that of the row above "
-            f"({column.iloc[row - 1]}); sort the table by time"
-        )
-
-
-def _check_duplicates(path: Path, times: np.ndarray, inputs: np.ndarray) -> None:
-    rows = pd.DataFrame(np.column_stack([times, inputs]))
-    again = rows.duplicated().to_numpy()
-    if again.any():
-        second = int(np.argmax(again))
-        first = int(np.argmax((rows == rows.iloc[second]).all(axis=1)))
-        raise TableError(
-            f"{path}: rows {row_in_file(path, first)} and {row_in_file(path, second)} have the same time and inputs; "
-            "keep one, or average them"
         )
 
 
