@@ -22,7 +22,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 import seqgp
-from seqgp.samplers.online.sharing import SharedMatrices
+from seqgp.samplers.online.programs import SharedMatrices
 
 
 def network_model() -> seqgp.Model:

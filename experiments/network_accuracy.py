@@ -20,12 +20,12 @@ import numpyro.distributions as dist
 import seqgp
 from experiments import networks
 from experiments.comparison import markdown
+from seqgp.samplers.ibis import Particles
 from seqgp.samplers.online.filters import filter_of, run_filters
 from seqgp.samplers.online.history import Timeline, build_timeline
 from seqgp.samplers.online.network import FIRST_PLAN
 from seqgp.samplers.online.predictive import predictive_of
 from seqgp.samplers.online.rank import with_accurate_rank
-from seqgp.samplers.particles import Particles
 from seqgp.statespace.latent_moments import latent_moments
 from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.network import NetworkFilter

@@ -6,10 +6,10 @@ import numpy as np
 import seqgp
 from seqgp.fields.dense import Dense
 from seqgp.fields.sites import Observe
+from seqgp.mcmc.charts import whitened_at
 from seqgp.mcmc.observed import Observed
 from seqgp.mcmc.problem import Problem, target_of
 from seqgp.mcmc.target import position_at
-from seqgp.mcmc.whitened import whitened_at
 
 X = np.array([[0.0], [0.4], [1.1]])
 TIMES = np.array([0.0, 0.5])

@@ -8,7 +8,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 import seqgp
-from seqgp.evaluate.stacking import stacking_weights
+from seqgp.evaluate.average import stacking_weights
 
 
 def sampler(noise):

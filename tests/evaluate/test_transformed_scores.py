@@ -11,7 +11,7 @@ from seqgp.base.transforms import Transform
 from seqgp.evaluate.baselines import Baseline
 from seqgp.evaluate.point_scores import normal
 from seqgp.evaluate.score_table import MODEL, Part, Score
-from seqgp.evaluate.transformed_scores import TransformedData, normal_quantiles
+from seqgp.evaluate.transformed import TransformedData, normal_quantiles
 
 MEAN, SD, Y = np.array([0.5, 2.0, 1.0]), np.array([0.4, 0.1, 0.7]), np.array([1.2, 8.0, 0.3])
 

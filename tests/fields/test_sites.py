@@ -6,8 +6,7 @@ import pytest
 
 import seqgp
 from seqgp.fields.dense import Dense
-from seqgp.fields.sites import padded_size, widen_window
-from seqgp.mcmc.prepare import first_window
+from seqgp.fields.sites import first_window, padded_size, widen_window
 from sequences import KNOWN, snapshots
 
 WHOLE = seqgp.Model(

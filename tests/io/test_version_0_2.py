@@ -9,7 +9,7 @@ import pytest
 import seqgp
 import version_0_2 as written
 from seqgp.io.serialise import decode
-from seqgp.samplers.online.memory import Memory, QuadraticFit
+from seqgp.samplers.online.quadratics import Memory, QuadraticFit
 
 
 @pytest.fixture(params=["stations", "solver"])

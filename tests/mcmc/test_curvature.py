@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from seqgp.mcmc.curvature import diagonal_curvature, differentiable
+from seqgp.mcmc.exploration import diagonal_curvature, differentiable
 
 AT = np.array([0.1, 0.4, -1.0])
 

@@ -11,7 +11,7 @@ import pytest
 
 import seqgp
 from seqgp.mcmc import sample as draw
-from seqgp.runtime.devices import spread
+from seqgp.runtime.parallel import spread
 from streams import model, sampled, snapshots
 
 CODE = """

@@ -8,8 +8,7 @@ import pytest
 
 import seqgp
 import small
-from seqgp.mcmc.exploration import StepExploration
-from seqgp.mcmc.search import approximation_at
+from seqgp.mcmc.exploration import StepExploration, approximation_at
 
 Y = np.array([1.0, 3.0, 0.0])
 POISSON = small.model(likelihood=seqgp.likelihoods.Poisson())

@@ -9,12 +9,12 @@ import pytest
 import seqgp
 import small
 from geweke import BOUND, largest_score, standard_form
+from seqgp.mcmc.charts import Tilted
 from seqgp.mcmc.gaussian import log_normal_density
 from seqgp.mcmc.informed import Informed, InformedTuning, QuadraticApproximation, chart_of
 from seqgp.mcmc.moves import move_latent
 from seqgp.mcmc.student import Student
 from seqgp.mcmc.target import place_at, position_at
-from seqgp.mcmc.tilted import Tilted
 
 POINT = np.array([0.5, -0.8, 1.2])  # of the level: right for no data in particular
 LIKELIHOODS = {

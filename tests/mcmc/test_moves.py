@@ -8,10 +8,10 @@ import pytest
 import seqgp
 import small
 from geweke import BOUND, largest_score, standard_form
+from seqgp.mcmc.charts import whitened_at
 from seqgp.mcmc.interweaving import interweave_mean
 from seqgp.mcmc.moves import move_latent, move_parameters
 from seqgp.mcmc.surrogate import move_kernel_with_surrogate
-from seqgp.mcmc.whitened import whitened_at
 
 
 def move_likelihood(key, target, position):

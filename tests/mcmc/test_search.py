@@ -6,7 +6,7 @@ import numpy as np
 
 import seqgp
 import small
-from seqgp.mcmc.search import approximation_at, search
+from seqgp.mcmc.exploration import approximation_at, search
 
 Y = np.array([1.0, 3.0, 0.0])
 POISSON = small.model(likelihood=seqgp.likelihoods.Poisson())

@@ -7,9 +7,9 @@ import pytest
 
 from geweke import BOUND, largest_score, standard_form
 from seqgp.fields.operators import Triangular
+from seqgp.mcmc.charts import Quadratic, Tilted, tilt
 from seqgp.mcmc.surrogate import move_kernel_with_surrogate
 from seqgp.mcmc.target import Place
-from seqgp.mcmc.tilted import Quadratic, Tilted, tilt
 
 PRECISION = np.array([2.0, 0.0, 4.0])  # the second site has no surrogate datum
 

@@ -6,8 +6,8 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 
 from seqgp.fields.operators import Triangular
+from seqgp.mcmc.charts import Quadratic, retilt, tilt
 from seqgp.mcmc.target import Place
-from seqgp.mcmc.tilted import Quadratic, retilt, tilt
 
 RNG = np.random.default_rng(0)
 ROOT = np.tril(RNG.normal(size=(4, 4))) + 2 * np.eye(4)

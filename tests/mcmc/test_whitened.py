@@ -7,8 +7,8 @@ import pytest
 
 import small
 from geweke import BOUND, largest_score, standard_form
+from seqgp.mcmc.charts import whitened_at
 from seqgp.mcmc.moves import move_parameters
-from seqgp.mcmc.whitened import whitened_at
 
 
 def move_kernel(key, target, position):

@@ -5,8 +5,7 @@ import pytest
 from scipy import stats
 
 from seqgp.samplers.gradient_moves import accepted, leapfrogs, particle_root
-from seqgp.samplers.ibis import Evaluated, ParticleTarget, rejuvenate
-from seqgp.samplers.particles import Particles
+from seqgp.samplers.ibis import Evaluated, Particles, ParticleTarget, rejuvenate
 from seqgp.samplers.proposals import log_normal, normal_points
 
 D = 30

@@ -6,7 +6,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
 from seqgp.samplers import ibis
-from seqgp.samplers.particles import Particles
+from seqgp.samplers.ibis import Particles
 from seqgp.samplers.proposals import log_normal, normal_points
 
 SIZE = 512

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import seqgp
+from seqgp.mcmc import plan
 from seqgp.runtime import engine
-from seqgp.samplers import memory
 
 MODEL = seqgp.Model(
     seqgp.Separable(seqgp.kernels.Matern12(1.0), seqgp.kernels.Matern12(1.0), 1.0), seqgp.likelihoods.Gaussian(0.1)
@@ -44,9 +44,9 @@ def test_predictions(monkeypatch):
 def test_the_estimate_is_about_what_the_compiler_asks_for(times, monkeypatch):
     """At least the largest program (of half the chains each on two cores), and at most six times as much."""
     needed, said = [], []
-    build, check = engine._measured, memory.check_fits
+    build, check = engine._measured, plan.check_fits
     monkeypatch.setattr(engine, "_measured", lambda one: needed.append(build(one)[1]) or build(one))
-    monkeypatch.setattr(memory, "check_fits", lambda n, *rest: said.append(n) or check(n, *rest))
+    monkeypatch.setattr(plan, "check_fits", lambda n, *rest: said.append(n) or check(n, *rest))
     engine.forget()
     seqgp.FullSampler(MODEL, draws=8, chains=4, warmup=2).sample(jax.random.key(0), network(150 // times, times))
     assert max(needed) < said[0] < 6 * max(needed)

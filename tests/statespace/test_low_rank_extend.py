@@ -5,8 +5,8 @@ import numpy as np
 from experiments import gap_filters, networks
 
 from seqgp.statespace.low_rank_draws import low_rank_to_dense
-from seqgp.statespace.low_rank_extend import complete_blocks, low_rank_from_dense
 from seqgp.statespace.modes import space_modes
+from seqgp.statespace.takeover import complete_blocks, low_rank_from_dense
 
 
 def case(num_sites, before, steps, share, **settings):

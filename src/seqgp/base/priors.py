@@ -326,3 +326,9 @@ def check_positive(slot: Kept, where: str) -> None:
 def inverse_softplus(value: Float[Array, "..."]) -> Float[Array, "..."]:
     """``log(exp(value) − 1)``, the inverse of ``softplus``, accurate for large and small values."""
     return value + jnp.log(-jnp.expm1(-value))
+
+
+def within(parameters: Parameters, prefix: str) -> Parameters:
+    """The entries below ``prefix``, with the prefix dropped."""
+    start = prefix + "."
+    return {name[len(start) :]: value for name, value in parameters.items() if name.startswith(start)}

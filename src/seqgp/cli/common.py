@@ -20,7 +20,7 @@ import typer
 from seqgp.base.errors import SeqgpError
 from seqgp.io.errors import DamagedError
 
-if TYPE_CHECKING:  # `seqgp --help` waits for neither
+if TYPE_CHECKING:
     from rich.console import Console
 
     from seqgp.io.store import Store
@@ -199,3 +199,11 @@ def _noting() -> Callable[..., None]:
             print(text, file=sys.stderr)
 
     return note
+
+
+def check_output(output: Path, endings: tuple[str, ...], force: bool) -> None:
+    """Raise unless the file's name ends as expected, and it may be written."""
+    if output.suffix not in endings:
+        expected = f"{', '.join(endings[:-1])} or {endings[-1]}"
+        raise Mistake(f"{output}: the name ends in {output.suffix!r}; expected {expected}")
+    check_target(output, force)

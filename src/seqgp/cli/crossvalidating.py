@@ -11,9 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from seqgp.cli.clusters import Scheduler, Workers, client_of
-from seqgp.cli.common import Debug, Force, Json, Seed, command, show
+from seqgp.cli.common import Debug, Force, Json, Seed, check_output, command, show
 from seqgp.cli.scoring import TABLES, Ahead, plain_scores, show_score
-from seqgp.cli.targets import check_output
 from seqgp.evaluate.folds import LeaveOut
 from seqgp.evaluate.score import DRAWS
 from seqgp.fleets.crossvalidate import crossvalidate as cross_validate

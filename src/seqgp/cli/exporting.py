@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from seqgp.cli.common import Debug, Force, Json, Mistake, RunFolder, command, open_run, show
-from seqgp.cli.targets import check_output
+from seqgp.cli.common import Debug, Force, Json, Mistake, RunFolder, check_output, command, open_run, show
 from seqgp.io.cf import DRAWS
 from seqgp.io.export import EXPORTS, export_run
 

@@ -22,6 +22,7 @@ from seqgp.cli.common import (
     Mistake,
     RunFolder,
     Seed,
+    check_output,
     command,
     moment,
     open_run,
@@ -30,7 +31,6 @@ from seqgp.cli.common import (
 )
 from seqgp.cli.comparing import averaged_runs, columns_of, weights_in_words
 from seqgp.cli.fitting import configuration_of
-from seqgp.cli.targets import check_output
 from seqgp.evaluate.motion import motions
 from seqgp.evaluate.past import predict_past
 from seqgp.evaluate.predict import predict as predict_at

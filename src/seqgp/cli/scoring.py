@@ -9,9 +9,8 @@ import typer
 from rich.box import SIMPLE
 from rich.table import Column, Table
 
-from seqgp.cli.common import Debug, Force, Json, Mistake, RunFolder, Seed, command, open_run, show
+from seqgp.cli.common import Debug, Force, Json, Mistake, RunFolder, Seed, check_output, command, open_run, show
 from seqgp.cli.fitting import configuration_of
-from seqgp.cli.targets import check_output
 from seqgp.evaluate.score import DRAWS
 from seqgp.evaluate.score import score as score_run
 from seqgp.evaluate.score_table import LEVELS, MODEL, Score

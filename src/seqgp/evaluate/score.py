@@ -20,7 +20,7 @@ from seqgp.evaluate.predict import predict
 from seqgp.evaluate.replay import Replay, replay_of
 from seqgp.evaluate.score_table import MODEL, SMOOTHED, Part, Score, way_of
 from seqgp.evaluate.smoothed import smoothed_marginals
-from seqgp.evaluate.transformed_scores import TransformedData, normal_quantiles
+from seqgp.evaluate.transformed import TransformedData, normal_quantiles
 from seqgp.samplers.keys import stream
 from seqgp.samplers.online.state import OnlineState
 

@@ -96,3 +96,15 @@ def widen_window(window: Window, slots: int) -> Window:
         mask=np.pad(window.mask, ((0, 0), (0, extra))),
         f=np.pad(np.asarray(window.f), ((0, 0), (0, 0), (0, extra))),  # by NumPy: JAX would compile it
     )
+
+
+def first_window(tau: int, t: float, sites: Sites, f: Float[ArrayLike, "draws S"]) -> Window:
+    """A window of ``tau`` times of which only the last is known."""
+    empty = tau - 1
+    spread = np.arange(tau, 0, -1.0)  # any distinct times will do where nothing is known
+    return Window(
+        times=np.append(t - spread[:empty] - 1.0, t) if empty else np.array([t]),
+        x=np.concatenate([np.repeat(sites.x[None], empty, axis=0), sites.x[None]]),
+        mask=np.concatenate([np.zeros((empty, len(sites.mask)), bool), sites.mask[None]]),
+        f=np.concatenate([np.zeros((f.shape[0], empty, f.shape[1])), np.asarray(f)[:, None, :]], axis=1),
+    )

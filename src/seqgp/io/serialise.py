@@ -32,15 +32,13 @@ from seqgp.fields.sites import Window
 from seqgp.io.errors import DamagedError, StoreError
 from seqgp.monitoring.detectors import Bank, Detectors
 from seqgp.monitoring.monitor import Monitor
-from seqgp.samplers.ibis import Rejuvenation
+from seqgp.samplers.ibis import Particles, Rejuvenation
 from seqgp.samplers.online.exact import Correction
-from seqgp.samplers.online.linearised import LinearisedSnapshot
-from seqgp.samplers.online.memory import Memory, QuadraticFit
 from seqgp.samplers.online.pending import PendingParticles
+from seqgp.samplers.online.quadratics import LinearisedSnapshot, Memory, QuadraticFit
 from seqgp.samplers.online.state import OnlineState
 from seqgp.samplers.online.stations import StationNoise
 from seqgp.samplers.online.watch import Treatment, Watch
-from seqgp.samplers.particles import Particles
 from seqgp.samplers.proposals import StudentProposal
 from seqgp.samplers.sequential.state import SequentialState
 from seqgp.statespace.linearise import Linearisation

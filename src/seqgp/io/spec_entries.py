@@ -1,4 +1,7 @@
-"""Parameters in words: numbers, priors and lists of them, as a configuration says them and a manifest keeps them."""
+"""Parameters in words: numbers, priors, lists of them, and such that have a season, as a configuration says them.
+
+A manifest keeps them in the same words.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpyro.distributions as dist
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, PlainValidator, Tag
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, PlainValidator, Tag
 
 from seqgp.base.errors import ModelError, SeqgpError, one_line
+from seqgp.base.modulated import Modulated
 from seqgp.base.priors import FromDistribution, Prior, ScaledSigmoid
+from seqgp.means.features import Feature, harmonics
 
 DistributionName = Literal[
     "Beta", "Cauchy", "Exponential", "Gamma", "Gumbel", "HalfCauchy", "HalfNormal", "InverseGamma", "Laplace",
@@ -145,3 +150,49 @@ def words_of(slot: Any) -> Any:
         values = {name: np.asarray(getattr(slot.distribution, name)).item() for name in names}  # 2 stays 2, not 2.0
         return {"distribution": type(slot.distribution).__name__} | values
     raise OwnPart
+
+
+class HarmonicsSpec(Strict):
+    """``{ period = 365.25, order = 2 }``: cosines and sines of time."""
+
+    period: Number
+    order: Whole = Field(1, ge=1, le=1000)
+    name: str = "season"
+
+    def build(self) -> Feature:
+        """The feature."""
+        return harmonics(self.period, self.order, self.name)
+
+
+class ModulatedSpec(Strict):
+    """``{ base = …, by = { period = 365.25 }, weights = … }``: a standard deviation with a season."""
+
+    base: Entry = Field(description="the geometric mean over the season")
+    by: HarmonicsSpec = Field(description="`{ period = 365.25, order = 2 }`")
+    weights: SlotSpec = Field(description="of the harmonics, in the logarithm: one for all, or a list")
+
+    def build(self) -> Modulated:
+        """The parameter."""
+        return Modulated(slot_of(self.base), self.by.build(), slot_of(self.weights))
+
+
+def _scale_kind(value: Any) -> str:
+    seasonal = isinstance(value, ModulatedSpec) or (isinstance(value, dict) and "by" in value)
+    return "$season" if seasonal else "$entry"
+
+
+ScaleSpec = Annotated[
+    Annotated[Entry, Tag("$entry")] | Annotated[ModulatedSpec, Tag("$season")], Discriminator(_scale_kind)
+]
+
+
+def scale_words(scale: Any) -> Any:
+    """A standard deviation in words, with its season where it has one."""
+    if not isinstance(scale, Modulated):
+        return words_of(scale)
+    season = scale.season
+    return {
+        "base": words_of(scale.base),
+        "by": {"period": season.period, "order": season.order, "name": season.name},
+        "weights": words_of(scale.weights),
+    }

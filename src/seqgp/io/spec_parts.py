@@ -11,8 +11,7 @@ from pydantic import Discriminator, Field, Tag
 from seqgp.base.modulated import Modulated
 from seqgp.base.options import Option, options_of
 from seqgp.base.priors import Parameter, Slot
-from seqgp.io.spec_entries import Entry, Number, SlotSpec, Whole, one_or_many, slot_of
-from seqgp.io.spec_seasons import ScaleSpec
+from seqgp.io.spec_entries import Entry, Number, ScaleSpec, SlotSpec, Whole, one_or_many, slot_of
 from seqgp.likelihoods.context import Amount
 
 

@@ -10,11 +10,27 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from seqgp import kernels
-from seqgp.io.spec_entries import Entry, OwnPart, Real, SlotSpec, Strict, one_or_many, slot_of, words_of
-from seqgp.io.spec_kernels import KernelSpec, kernel_words
-from seqgp.io.spec_likelihoods import LikelihoodSpec, likelihood_words
-from seqgp.io.spec_means import LinearSpec, MeanSpec, mean_words
-from seqgp.io.spec_seasons import ScaleSpec, scale_words
+from seqgp.io.spec_entries import (
+    Entry,
+    OwnPart,
+    Real,
+    ScaleSpec,
+    SlotSpec,
+    Strict,
+    one_or_many,
+    scale_words,
+    slot_of,
+    words_of,
+)
+from seqgp.io.spec_sections import (
+    KernelSpec,
+    LikelihoodSpec,
+    LinearSpec,
+    MeanSpec,
+    kernel_words,
+    likelihood_words,
+    mean_words,
+)
 from seqgp.kernels.separable import LatentKernel
 from seqgp.model import Model
 

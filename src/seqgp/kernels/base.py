@@ -18,10 +18,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from seqgp.base.errors import ModelError
-from seqgp.base.priors import Kept, Parameter, Prior, as_entry, check_positive
+from seqgp.base.priors import Kept, Parameter, Parameters, Prior, as_entry, check_positive, within
 from seqgp.kernels.compound_states import ConstantState, SumState, TimesState, WhiteState
 from seqgp.kernels.fitted_states import kernel_state
-from seqgp.kernels.parameters import Parameters, within
 from seqgp.kernels.rational import MAX_ORDER
 from seqgp.kernels.states import ORDER, TimeState
 from seqgp.linalg.types import ArrayLike

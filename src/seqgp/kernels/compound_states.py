@@ -14,8 +14,7 @@ import numpy as np
 from jax.scipy.linalg import block_diag
 from jaxtyping import Array, Float
 
-from seqgp.base.priors import Prior
-from seqgp.kernels.parameters import within
+from seqgp.base.priors import Prior, within
 from seqgp.kernels.states import TimeState
 
 NEGLIGIBLE_VARIANCE = 1e-7  # of the variance, beyond which a known cycle needs no further harmonics

@@ -21,8 +21,7 @@ from jaxtyping import Array, Complex, Float
 
 from seqgp.base.errors import ModelError
 from seqgp.base.identity import describe, undescribed
-from seqgp.base.priors import Prior
-from seqgp.kernels.parameters import Parameters
+from seqgp.base.priors import Parameters, Prior
 from seqgp.kernels.rational import MAX_ORDER, SharedDrift, shared_drift
 
 if TYPE_CHECKING:

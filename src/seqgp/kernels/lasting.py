@@ -12,9 +12,8 @@ import numpy as np
 from jax.scipy.linalg import block_diag
 from jaxtyping import Array, Float
 
-from seqgp.base.priors import Prior
+from seqgp.base.priors import Parameters, Prior
 from seqgp.kernels.fitted_states import correlation_at, values_at
-from seqgp.kernels.parameters import Parameters
 from seqgp.kernels.states import TimeState
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.linalg import solve_continuous_lyapunov
 
-from seqgp.kernels.parameters import Parameters
+from seqgp.base.priors import Parameters
 from seqgp.linalg.types import ArrayLike
 
 ORDER = 6  # of states that approximate a kernel

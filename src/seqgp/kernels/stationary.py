@@ -15,11 +15,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from seqgp.base.errors import ModelError
-from seqgp.base.priors import Kept, Parameter, Prior, Slot, as_slot, check_positive
+from seqgp.base.priors import Kept, Parameter, Parameters, Prior, Slot, as_slot, check_positive
 from seqgp.kernels.base import Kernel, positive_slot
 from seqgp.kernels.compound_states import periodic_state
 from seqgp.kernels.lasting import LastingState, lasting_share
-from seqgp.kernels.parameters import Parameters
 from seqgp.kernels.rational import RationalState, rational_state
 from seqgp.kernels.states import ORDER, MaternState
 from seqgp.linalg.types import ArrayLike

@@ -23,9 +23,8 @@ from seqgp.mcmc.target import Position, position_at
 from seqgp.mcmc.updates import Updates
 from seqgp.model import Model
 from seqgp.runtime import stopping
-from seqgp.runtime.devices import one_by_one, placed, spread
 from seqgp.runtime.engine import compiled_function, in_threads
-from seqgp.runtime.processes import gathered, share
+from seqgp.runtime.parallel import gathered, one_by_one, placed, share, spread
 
 CANDIDATES = 32  # drawn for the start of a chain; the best is taken
 

@@ -19,12 +19,12 @@ from jaxtyping import Float, Key
 from seqgp.base.errors import SamplerError
 from seqgp.linalg.factor import cholesky
 from seqgp.linalg.types import Array
+from seqgp.mcmc.charts import Quadratic, Tilted, retilt, tilt
 from seqgp.mcmc.gaussian import Block, log_normal_density
 from seqgp.mcmc.moves import Move, SweepInfo, in_turn, move_latent, move_parameters, repeated
 from seqgp.mcmc.plain import Plain
 from seqgp.mcmc.student import Student
 from seqgp.mcmc.target import Place, Position, Target, place_at, position_at, with_window
-from seqgp.mcmc.tilted import Quadratic, Tilted, retilt, tilt
 from seqgp.mcmc.updates import Exploration, QuadraticApproximation, Schedule, Tuned, WarmUp
 
 STAGES = (0.2, 0.5, 1.0)  # of the warm-up, after each of which approximation and ellipse are found anew

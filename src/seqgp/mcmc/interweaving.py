@@ -11,9 +11,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from seqgp.fields.operators import Events
+from seqgp.mcmc.charts import Whitened
 from seqgp.mcmc.elliptical import Evaluation, SliceInfo, elliptical_slice, random_numbers
 from seqgp.mcmc.target import Position, Target
-from seqgp.mcmc.whitened import Whitened
 
 
 def interweave_mean(key: Key[Array, ""], target: Target, position: Position) -> tuple[Position, SliceInfo]:

@@ -13,6 +13,7 @@ from jaxtyping import Float, Key
 from seqgp.base.errors import SamplerError
 from seqgp.fields.operators import Events
 from seqgp.linalg.types import Array, ArrayLike
+from seqgp.mcmc.charts import Whitened, whitened_at
 from seqgp.mcmc.elliptical import SliceInfo
 from seqgp.mcmc.gaussian import Block
 from seqgp.mcmc.interweaving import interweave_mean
@@ -20,7 +21,6 @@ from seqgp.mcmc.moves import Move, SweepInfo, in_turn, move_latent, move_paramet
 from seqgp.mcmc.surrogate import move_kernel_with_surrogate
 from seqgp.mcmc.target import Position, Target, position_at, with_window
 from seqgp.mcmc.updates import Exploration, Schedule, Tuned, WarmUp
-from seqgp.mcmc.whitened import Whitened, whitened_at
 
 
 class Sweeps(NamedTuple):

@@ -9,11 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, PyTree
 
+from seqgp.base.snapshot import Snapshot
 from seqgp.fields.protocol import Conditional, Latent, Root
+from seqgp.fields.sites import Sites, StepSites
 from seqgp.likelihoods.base import Plane
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.mcmc.gaussian import Block, condition
-from seqgp.mcmc.observed import Observed
+from seqgp.mcmc.observed import Observed, observed_from
 from seqgp.model import Model
 
 
@@ -147,4 +149,41 @@ def target_of(model: Model, problem: Problem) -> StepTarget:
         mean_block=block(layout.mean),
         likelihood_block=block(layout.likelihood),
         window=jnp.zeros((len(problem.times) - len(problem.observed), problem.sites)),
+    )
+
+
+def initial_problem(model: Model, representation: Latent, snapshot: Snapshot) -> tuple[Problem, Sites]:
+    """The exact problem of the first snapshot: no window, the prior of ``z``."""
+    size = len(snapshot.x)
+    sites = representation.sites(snapshot.x, size)
+    mean, covariance = model.prior_of_z()
+    problem = Problem(
+        mean=mean,
+        covariance=covariance,
+        times=np.array([snapshot.t]),
+        x=sites.x[None],
+        mask=sites.mask[None],
+        observed=(observed_from(model, snapshot, sites.observe, size),),
+        representation=representation,
+    )
+    return problem, sites
+
+
+def step_problem(
+    model: Model,
+    representation: Latent,
+    moments: tuple[np.ndarray, np.ndarray],
+    step_sites: StepSites,
+    snapshot: Snapshot,
+) -> Problem:
+    """The problem of a step with the moments of ``z`` before it: the window's blocks before the present's."""
+    sites, window, size = step_sites
+    return Problem(
+        mean=moments[0],
+        covariance=moments[1],
+        times=np.append(window.times, snapshot.t),
+        x=np.concatenate([window.x, sites.x[None]]),
+        mask=np.concatenate([window.mask, sites.mask[None]]),
+        observed=(observed_from(model, snapshot, sites.observe, size),),
+        representation=representation,
     )

@@ -11,11 +11,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from seqgp.mcmc.charts import Quadratic, Whitened, tilt
 from seqgp.mcmc.elliptical import SliceInfo
 from seqgp.mcmc.moves import move_parameters
 from seqgp.mcmc.target import Position, Target, place_at
-from seqgp.mcmc.tilted import Quadratic, tilt
-from seqgp.mcmc.whitened import Whitened
 
 
 def move_kernel_with_surrogate(

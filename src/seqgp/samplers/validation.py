@@ -22,7 +22,7 @@ from seqgp.kernels.spatial import check_globe
 from seqgp.likelihoods.base import check_distribution
 from seqgp.model import Model
 from seqgp.runtime.engine import cached_by_shape
-from seqgp.runtime.processes import same_everywhere
+from seqgp.runtime.parallel import same_everywhere
 from seqgp.samplers.base import State
 
 NAMES = "names:"  # before a digest that knows functions by their names alone

@@ -29,11 +29,13 @@ from seqgp.statespace.low_rank import (
     low_rank_start,
     low_rank_update,
 )
-from seqgp.statespace.low_rank_draws import draw_coefficients, draw_low_rank_path, low_rank_to_dense
-from seqgp.statespace.low_rank_points import (
+from seqgp.statespace.low_rank_draws import (
     Points,
     draw_at_points,
+    draw_coefficients,
+    draw_low_rank_path,
     gaussian_at_points,
+    low_rank_to_dense,
     num_normals,
     points_anywhere,
     points_at_sites,

@@ -11,7 +11,7 @@ from seqgp.samplers.online.exact import shared_history
 from seqgp.samplers.online.filters import run_filters
 from seqgp.samplers.online.gradients import ep_gradients, evidence_gradients, has_gradient, quadratic_slope
 from seqgp.samplers.online.history import build_timeline
-from seqgp.samplers.online.memory import QuadraticFit
+from seqgp.samplers.online.quadratics import QuadraticFit
 from seqgp.statespace.ep import ep
 from seqgp.statespace.filter_history import observed_history
 from seqgp.statespace.model import StateSpaceModel

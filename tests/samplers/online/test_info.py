@@ -6,7 +6,7 @@ import pytest
 
 import seqgp
 import small
-from seqgp.samplers.particles import Particles
+from seqgp.samplers.ibis import Particles
 
 X = np.random.default_rng(0).random((5, 1))
 

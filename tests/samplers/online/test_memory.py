@@ -9,7 +9,7 @@ from seqgp.runtime import engine
 from seqgp.samplers.online import predictive, programs
 from seqgp.samplers.online.filters import run_filters
 from seqgp.samplers.online.history import build_timeline
-from seqgp.samplers.online.memory import QuadraticFit
+from seqgp.samplers.online.quadratics import QuadraticFit
 from seqgp.statespace.model import StateSpaceModel
 from streams import model, sampled
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from seqgp.samplers.ibis import systematic
 from seqgp.samplers.online.filters import Filters
 from seqgp.samplers.online.predictive import _Slots
-from seqgp.samplers.particles import systematic
 
 PARTICLES = 256
 BANK = Filters(tuple((np.zeros((size, 1)), np.zeros((size, 1))) for size in (128, 128)), 0)

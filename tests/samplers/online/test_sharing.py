@@ -10,10 +10,10 @@ import pytest
 
 import seqgp
 from seqgp.reference import online_posterior
-from seqgp.samplers.online import pending, sharing
+from seqgp.samplers.online import pending, programs
 from seqgp.samplers.online.filters import chosen, either, filter_of, run_filters
 from seqgp.samplers.online.history import build_timeline
-from seqgp.samplers.online.sharing import SharedMatrices
+from seqgp.samplers.online.programs import SharedMatrices
 
 MODEL = seqgp.Model(
     seqgp.Separable(
@@ -45,7 +45,7 @@ def stream(stations=12, times=10, missing=0.0, joins=None, seed=0):
 @pytest.fixture
 def few(monkeypatch):
     """Sharing from a few stations on."""
-    monkeypatch.setattr(sharing, "SHARED_FROM", 8)
+    monkeypatch.setattr(programs, "SHARED_FROM", 8)
 
 
 def run(sampler, data, seed=0):
@@ -97,7 +97,7 @@ def test_filters_are_those_with_eigenvectors_of_their_own(stations, missing, joi
     z[:, entry] = rng.integers(-3, 4, 32) / 4 - 0.75
     history = build_timeline(ssm, "auto", data, [None] * 8)
     shared, found, _ = run_filters(history, z, 8)
-    monkeypatch.setattr(sharing, "SHARED_FROM", 10**6)
+    monkeypatch.setattr(programs, "SHARED_FROM", 10**6)
     own, expected, _ = run_filters(history, z, 8)
     assert found == pytest.approx(expected, rel=1e-6, abs=1e-6)
     if not isinstance(shared.groups[0][0], SharedMatrices):
@@ -124,7 +124,7 @@ def test_a_state_goes_on_bit_for_bit():
     state, _ = run(sampler, data[:-1])
     again = state.packed().unpacked(lambda dropped: [(one, None) for one in data[:-1]])
     one = sampler.step(jax.random.key(5), state, data[-1])[0]
-    sharing._KNOWN.clear()
+    programs._KNOWN.clear()
     other = sampler.step(jax.random.key(5), again, data[-1])[0]
     assert np.array_equal(one.latent, other.latent)
 
@@ -133,13 +133,13 @@ def test_a_state_goes_on_bit_for_bit():
 def test_known_eigenvectors_are_not_computed_again(monkeypatch):
     """Cells are powers of two wide, so a finer grid has the lengthscales of a coarser one."""
     computed = []
-    real = sharing.bases_of
+    real = programs.bases_of
 
     def counted(filter, keys):
-        computed.append(len({key.tobytes() for key in keys} - {name[2] for name in sharing._KNOWN}))
+        computed.append(len({key.tobytes() for key in keys} - {name[2] for name in programs._KNOWN}))
         return real(filter, keys)
 
-    monkeypatch.setattr(sharing, "bases_of", counted)
+    monkeypatch.setattr(programs, "bases_of", counted)
     state, infos = run(seqgp.OnlineSampler(MODEL, particles=128, draws=20), stream(12, 8))
     evaluations = 1 + sum(one.rounds for info in infos for one in info.rejuvenations)
     assert evaluations >= 3
@@ -154,7 +154,7 @@ def test_what_cannot_be_shared():
 
     def entries(kernel):
         model = seqgp.Model(kernel, seqgp.likelihoods.Gaussian(0.3))
-        return sharing.space_entries(seqgp.OnlineSampler(model).ssm)
+        return programs.space_entries(seqgp.OnlineSampler(model).ssm)
 
     time, space = seqgp.kernels.Matern12(lengthscale), seqgp.kernels.Matern32
     assert entries(seqgp.Separable(time, space(lengthscale), 1.0)) == (1,)

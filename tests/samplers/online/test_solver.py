@@ -8,7 +8,7 @@ import pytest
 from scipy.special import logsumexp
 
 import seqgp
-from seqgp.samplers.online.linearised import LinearisedSnapshot
+from seqgp.samplers.online.quadratics import LinearisedSnapshot
 from solver_streams import SEEN, linear_data, linear_model
 from streams import sampled
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,18 +12,58 @@ from jaxtyping import Float
 from seqgp.base.errors import SamplerError
 from seqgp.runtime.engine import cores
 from seqgp.runtime.memory import BYTES_PER_FLOAT, available_bytes, check_fits
+from seqgp.samplers.ibis import Particles
 from seqgp.samplers.online.filters import LANES, fault_of
 from seqgp.samplers.online.history import Timeline
-from seqgp.samplers.online.sharing import shares_space, space_entries
-from seqgp.samplers.particles import Particles
+from seqgp.samplers.online.programs import shares_space, space_entries
 from seqgp.statespace.dense import DenseFilter
-from seqgp.statespace.memory_plan import FilterKind, FilterSize, filter_bytes
 from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.network import NetworkFilter, gap_room
 from seqgp.statespace.observation import Query
 from seqgp.statespace.protocol import Filter
 from seqgp.statespace.rank import DENSE_GAPS
 from seqgp.statespace.snapshot_ep import FAULTS
+
+FilterKind = Literal["dense", "eigenbasis", "low_rank", "two_level"]
+NUMBER = 8  # bytes
+
+
+class FilterSize(NamedTuple):
+    """What the memory of one particle's filter depends on."""
+
+    num_sites: int  # M
+    order: int  # p, over all terms
+    num_terms: int = 1  # J
+    num_coefficients: int = 0  # q
+    rank: int = 0  # R
+    gaps: int = 0  # k, the compiled size
+    leading: int | None = None  # r; all modes where it is None
+
+
+class FilterBytes(NamedTuple):
+    """Bytes of one particle."""
+
+    state: int  # kept from step to step
+    parameters: int  # what its parameters decide, without eigenvectors that are shared
+    basis: int  # eigenvectors, once for all particles that share space lengthscales
+    work: int  # while it is updated
+
+
+def filter_bytes(kind: FilterKind, size: FilterSize) -> FilterBytes:
+    """The bytes of one particle's filter."""
+    m, p, q, k = size.num_sites, size.order, size.num_coefficients, size.gaps
+    if kind == "dense":
+        n = p * m + q
+        numbers = n + n**2, size.num_terms * m**2, 0, 2 * n**2 + 3 * n * m + 3 * m**2
+    else:
+        rank, gaps = (0, 0) if kind == "eigenbasis" else (size.rank, k)
+        r = size.leading if kind == "two_level" and size.leading is not None else m
+        rows = rank + gaps
+        state = m * (p + p**2 + p * q) + rank * p * r + q**2 + q
+        work = 4 * rows * p * r + 4 * rows**2 + 4 * gaps * m + 4 * m * (p**2 + p * (1 + q))
+        numbers = state, size.num_terms * m, m**2, work
+    return FilterBytes(*(NUMBER * each for each in numbers))
+
 
 COPIES_OF_MATRICES = 3  # of the particles, the best ones proposed and the last ones
 COPIES_OF_STATES = 5  # and of these before and after a step
@@ -153,7 +195,7 @@ def working_bytes(filter: Filter) -> int:
 
 
 def _network_size(filter: NetworkFilter) -> tuple[FilterKind, FilterSize]:
-    """As :mod:`seqgp.statespace.memory_plan` counts, with room for as many gaps as it is used for."""
+    """As :mod:`seqgp.samplers.online.budget` counts, with room for as many gaps as it is used for."""
     ssm, gaps = filter.ssm, gap_room(int(DENSE_GAPS * filter.sites), filter.sites)
     kind: FilterKind = "low_rank" if filter.leading == filter.sites else "two_level"
     return kind, FilterSize(

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 
 from seqgp.linalg.types import Array
 from seqgp.runtime.engine import compiled, in_threads
-from seqgp.runtime.processes import gathered, share
+from seqgp.runtime.parallel import gathered, share
 from seqgp.samplers.online.filters import LANES, Filters, Spent, advanced, chosen, either, particle_slices
 from seqgp.samplers.online.history import Timeline
 from seqgp.statespace.delayed import DelayedFilter

@@ -16,21 +16,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PyTree
 
-from seqgp.runtime.devices import placed, spread
 from seqgp.runtime.engine import compiled, cores, in_threads
-from seqgp.runtime.processes import gathered, share
+from seqgp.runtime.parallel import gathered, placed, share, spread
 from seqgp.samplers.online.history import Timeline, operator_of
 from seqgp.samplers.online.programs import (
+    SharedMatrices,
     begin_filters,
     begin_shared,
     convert_filters,
     convert_to_shared,
+    matrices_at,
     parameters_of,
     run_snapshots,
-)
-from seqgp.samplers.online.sharing import (
-    SharedMatrices,
-    matrices_at,
     shared_matrices,
     shares,
     space_entries,

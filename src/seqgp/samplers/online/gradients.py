@@ -15,12 +15,12 @@ import numpy as np
 from jaxtyping import Float, PyTree
 
 from seqgp.runtime.engine import compiled, in_threads
-from seqgp.runtime.processes import gathered, share
+from seqgp.runtime.parallel import gathered, share
 from seqgp.samplers.online.exact import SharedHistory, padded_length
 from seqgp.samplers.online.filters import particle_slices
 from seqgp.samplers.online.history import Timeline
-from seqgp.samplers.online.memory import Memory, QuadraticFit
 from seqgp.samplers.online.programs import over_particles
+from seqgp.samplers.online.quadratics import Memory, QuadraticFit
 from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.eigenbasis import RotatedFilter
 from seqgp.statespace.ep import ep_evaluate, likelihood_flanks

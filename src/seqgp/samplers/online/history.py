@@ -25,9 +25,8 @@ from seqgp.likelihoods.gaussian import STATION
 from seqgp.model import Model
 from seqgp.runtime.engine import cached_by_shape
 from seqgp.samplers.online.black_box import with_table
-from seqgp.samplers.online.linearised import LinearisedSnapshot
-from seqgp.samplers.online.memory import QuadraticFit
 from seqgp.samplers.online.network import FIRST_PLAN, WINDOW, NetworkPlan, SiteGaps, network_filter, suits_network
+from seqgp.samplers.online.quadratics import LinearisedSnapshot, QuadraticFit
 from seqgp.statespace.advected import AdvectedFilter
 from seqgp.statespace.delayed import DelayedFilter
 from seqgp.statespace.delayed_window import DelayedWindowFilter, window_needed

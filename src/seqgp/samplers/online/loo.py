@@ -26,7 +26,7 @@ from seqgp.base.snapshot import Snapshot
 from seqgp.fields.sites import pad_rows
 from seqgp.likelihoods.gaussian import nominal_context
 from seqgp.runtime.engine import compiled, in_threads
-from seqgp.runtime.processes import gathered
+from seqgp.runtime.parallel import gathered
 from seqgp.samplers.online.filters import Filters, particle_count
 from seqgp.samplers.online.history import Timeline, context_on, operator_of
 from seqgp.samplers.online.programs import over_particles

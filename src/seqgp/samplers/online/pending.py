@@ -17,12 +17,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from seqgp.samplers.ibis import Rejuvenation
+from seqgp.samplers.ibis import Particles, Rejuvenation
 from seqgp.samplers.online.filters import SNAPSHOTS_PER_CALL, Filters, Spent, run_filters, run_further
 from seqgp.samplers.online.history import Timeline
-from seqgp.samplers.online.memory import Memory
-from seqgp.samplers.online.sharing import entries_on_grid
-from seqgp.samplers.particles import Particles
+from seqgp.samplers.online.programs import entries_on_grid
+from seqgp.samplers.online.quadratics import Memory
 from seqgp.samplers.proposals import Mixture, StudentProposal, log_normal, snapped, variance_in_cells
 
 SNAPSHOTS_PER_STEP = SNAPSHOTS_PER_CALL  # that new particles run over in a step, beside the one that arrives

@@ -17,7 +17,7 @@ from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.linalg.types import Array
 from seqgp.model import Model
 from seqgp.runtime.engine import compiled, in_threads
-from seqgp.runtime.processes import gathered
+from seqgp.runtime.parallel import gathered
 from seqgp.samplers.online.budget import LEAST_SLOTS, check_query
 from seqgp.samplers.online.filters import Filters, chosen, group_bounds, particle_count
 from seqgp.samplers.online.history import Timeline, all_known, operator_of

@@ -6,12 +6,12 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from seqgp.base.errors import SamplerError
-from seqgp.runtime.processes import gathered
+from seqgp.runtime.parallel import gathered
+from seqgp.samplers.ibis import Particles
 from seqgp.samplers.online.budget import check_memory
 from seqgp.samplers.online.filters import Filters, Spent, filter_of, particle_count, run_filters
 from seqgp.samplers.online.history import Segment, Timeline, build_timeline
 from seqgp.samplers.online.network import NetworkPlan
-from seqgp.samplers.particles import Particles
 from seqgp.statespace.network import NetworkFilter, NetworkState
 from seqgp.statespace.rank import TOLERANCE, TWO_LEVELS, RankError, RankRun, choose_rank, is_accurate, largest_rank
 from seqgp.statespace.two_level import choose_leading_modes

@@ -22,14 +22,13 @@ from scipy.special import logsumexp
 from seqgp.base.errors import DataError
 from seqgp.base.snapshot import Snapshot
 from seqgp.runtime.engine import compiled, in_threads
-from seqgp.runtime.processes import gathered
+from seqgp.runtime.parallel import gathered
 from seqgp.samplers.ibis import UNTEMPERED_ESS_FRACTION, Evaluated, ParticleTarget, rejuvenate
 from seqgp.samplers.online.budget import check_memory
 from seqgp.samplers.online.filters import Filters, chosen, either, particle_count, run_filters
 from seqgp.samplers.online.history import Timeline, build_timeline
 from seqgp.samplers.online.predictive import predictive_of
-from seqgp.samplers.online.programs import over_particles
-from seqgp.samplers.online.sharing import entries_on_grid
+from seqgp.samplers.online.programs import entries_on_grid, over_particles
 from seqgp.samplers.online.state import Live, OnlineState
 from seqgp.samplers.online.step import OnlineStep
 from seqgp.samplers.online.update import ratios_of, update_filters

@@ -25,6 +25,7 @@ from seqgp.model import Model
 from seqgp.monitoring.monitor import Monitor
 from seqgp.runtime.engine import compiled
 from seqgp.runtime.progress import Progress
+from seqgp.samplers.ibis import Particles, systematic
 from seqgp.samplers.online.black_box import by_values
 from seqgp.samplers.online.filters import Spent
 from seqgp.samplers.online.history import begin, check_latent
@@ -32,14 +33,13 @@ from seqgp.samplers.online.info import online_info
 from seqgp.samplers.online.loo import loo_of_step
 from seqgp.samplers.online.pending import Pending
 from seqgp.samplers.online.predictive import draws_at_data
+from seqgp.samplers.online.programs import entries_on_grid
 from seqgp.samplers.online.revise import list_of_late, movement, revise_filters, revised_history
-from seqgp.samplers.online.sharing import entries_on_grid
 from seqgp.samplers.online.state import Live, OnlineState
 from seqgp.samplers.online.stations import check_by_station, station_noise_of
 from seqgp.samplers.online.step import OnlineStep, Past
 from seqgp.samplers.online.watch import FALSE_ALARMS, Watch, checked_rate, checked_robust
 from seqgp.samplers.online.watched import revised_info, watched_step
-from seqgp.samplers.particles import Particles, systematic
 from seqgp.samplers.proposals import log_normal, normal_points
 from seqgp.samplers.validation import check_snapshot, check_state, check_together, model_digest
 from seqgp.statespace.linearise import check_linearisable

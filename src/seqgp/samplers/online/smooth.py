@@ -19,8 +19,8 @@ from seqgp.runtime.engine import compiled, cores, in_threads
 from seqgp.samplers.online.black_box import with_table
 from seqgp.samplers.online.budget import check_paths
 from seqgp.samplers.online.history import Timeline, build_timeline, dense_filter, new_rows, observation_of, operator_of
-from seqgp.samplers.online.linearised import LinearisedSnapshot
 from seqgp.samplers.online.network import network_filter
+from seqgp.samplers.online.quadratics import LinearisedSnapshot
 from seqgp.samplers.online.sampler import OnlineSampler
 from seqgp.samplers.online.smooth_delayed import draws_of_the_past
 from seqgp.samplers.online.smooth_exact import paths_of_the_past

@@ -15,10 +15,10 @@ from jaxtyping import Float, Key
 
 from seqgp.linalg.types import Array
 from seqgp.runtime.engine import compiled, cores, in_threads
+from seqgp.samplers.ibis import systematic
 from seqgp.samplers.online.exact import evaluate_with, path_seeds, refined_sites, shared_history
 from seqgp.samplers.online.history import Timeline
 from seqgp.samplers.online.state import OnlineState
-from seqgp.samplers.particles import systematic
 from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.filter_history import observed_history
 from seqgp.statespace.observation import Observation

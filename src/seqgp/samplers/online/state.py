@@ -12,17 +12,16 @@ from seqgp.base.snapshot import Context, Snapshot
 from seqgp.likelihoods.gaussian import STATION
 from seqgp.linalg.types import ArrayLike
 from seqgp.model import Model
+from seqgp.samplers.ibis import Particles
 from seqgp.samplers.online.exact import Correction, exact_filters, shared_history
 from seqgp.samplers.online.filters import Filters, advanced, run_filters
 from seqgp.samplers.online.history import Timeline, build_timeline
-from seqgp.samplers.online.linearised import LinearisedSnapshot
-from seqgp.samplers.online.memory import Memory
 from seqgp.samplers.online.network import NetworkPlan
 from seqgp.samplers.online.pending import PendingParticles
 from seqgp.samplers.online.predictive import ParticlePredictive, predictive_of
+from seqgp.samplers.online.quadratics import LinearisedSnapshot, Memory
 from seqgp.samplers.online.stations import StationNoise, log_ratios_at, with_ratios
 from seqgp.samplers.online.watch import Treatment, Watch
-from seqgp.samplers.particles import Particles
 from seqgp.samplers.validation import check_state
 
 

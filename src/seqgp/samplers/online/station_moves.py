@@ -33,13 +33,14 @@ from seqgp.samplers.ibis import (
     MIN_ESS_FRACTION,
     MIN_MOVES,
     UNTEMPERED_ESS_FRACTION,
+    Particles,
     Rejuvenation,
     correlation,
+    systematic,
 )
 from seqgp.samplers.online.filters import LANES, Filters, Spent, chosen, either, particle_slices
 from seqgp.samplers.online.history import Timeline, dense_filter, observation_of
 from seqgp.samplers.online.stations import ROOM, SMALLEST, values_of
-from seqgp.samplers.particles import Particles, systematic
 from seqgp.samplers.proposals import StudentProposal, log_normal
 from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.model import StateSpaceModel

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from seqgp.base.errors import SamplerError
 from seqgp.base.snapshot import Snapshot
 from seqgp.runtime.progress import Progress
-from seqgp.samplers.ibis import MIN_ESS_FRACTION, Evaluated, ParticleTarget, Rejuvenation, rejuvenate
+from seqgp.samplers.ibis import MIN_ESS_FRACTION, Evaluated, Particles, ParticleTarget, Rejuvenation, rejuvenate
 from seqgp.samplers.online.budget import check_faults
 from seqgp.samplers.online.exact import (
     Correction,
@@ -26,15 +26,14 @@ from seqgp.samplers.online.exact import (
 from seqgp.samplers.online.filters import Filters, Spent, chosen, either, run_filters
 from seqgp.samplers.online.gradients import MIN_PARAMETERS, gradient_of
 from seqgp.samplers.online.history import Timeline, build_timeline
-from seqgp.samplers.online.memory import Memory, QuadraticFit, discounted_evidence
 from seqgp.samplers.online.pending import Pending, advance_pending, may_spread
+from seqgp.samplers.online.programs import entries_on_grid
+from seqgp.samplers.online.quadratics import Memory, QuadraticFit, discounted_evidence
 from seqgp.samplers.online.rank import last_compressed, rank_due, with_accurate_rank
-from seqgp.samplers.online.sharing import entries_on_grid
 from seqgp.samplers.online.state import Live
 from seqgp.samplers.online.station_moves import rejuvenate_stations
 from seqgp.samplers.online.stations import stations_after, with_ratios, with_station_room
 from seqgp.samplers.online.update import Ratios, central, ratios_of, update_filters
-from seqgp.samplers.particles import Particles
 from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.paths import PATHS
 

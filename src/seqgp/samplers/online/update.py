@@ -19,14 +19,13 @@ from scipy.special import logsumexp
 from seqgp.base.snapshot import Snapshot
 from seqgp.likelihoods.base import fill_missing
 from seqgp.runtime.engine import compiled, in_threads
-from seqgp.runtime.processes import gathered
+from seqgp.runtime.parallel import gathered
+from seqgp.samplers.ibis import Particles
 from seqgp.samplers.online.budget import check_memory
 from seqgp.samplers.online.filters import Filters, Spent, advanced, filter_of, group_bounds, particle_count, run_filters
 from seqgp.samplers.online.history import SiteLayout, Timeline, all_known, begin, first_filter, operator_of
-from seqgp.samplers.online.linearised import LinearisedSnapshot
-from seqgp.samplers.online.memory import QuadraticFit
+from seqgp.samplers.online.quadratics import LinearisedSnapshot, QuadraticFit
 from seqgp.samplers.online.state import Live
-from seqgp.samplers.particles import Particles
 from seqgp.statespace.linearise import Linearisation, SolverData, linearise, log_likelihood
 from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.observation import Query

@@ -17,10 +17,10 @@ from seqgp.likelihoods.base import fill_missing
 from seqgp.likelihoods.gaussian import gaussian_log_density
 from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.linalg.types import Array, ArrayLike
+from seqgp.mcmc.plan import check_draws
 from seqgp.means.base import covariate_effect
 from seqgp.model import Model
 from seqgp.runtime.engine import compiled, cores, in_threads
-from seqgp.samplers.memory import check_draws
 
 if TYPE_CHECKING:
     from seqgp.samplers.sequential.state import SequentialState

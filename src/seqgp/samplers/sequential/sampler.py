@@ -14,26 +14,56 @@ from jaxtyping import Float, Key
 from seqgp.base.errors import DataError, SamplerError
 from seqgp.base.info import ChainInfo
 from seqgp.base.snapshot import Snapshot
-from seqgp.base.validation import positive
+from seqgp.base.validation import lacking, positive
 from seqgp.fields.choice import choose_latent
 from seqgp.fields.protocol import Latent, LatentChoice
-from seqgp.fields.sites import Observe, Window
+from seqgp.fields.sites import Observe, Window, first_window
 from seqgp.kernels.delayed import refuse_moving
 from seqgp.linalg.types import Array, ArrayLike
-from seqgp.mcmc import prepare
 from seqgp.mcmc.chains import Recipe
-from seqgp.mcmc.plan import Plan, budget_of, plan_of
-from seqgp.mcmc.problem import Problem
+from seqgp.mcmc.exploration import is_differentiable
+from seqgp.mcmc.informed import Informed
+from seqgp.mcmc.plain import Plain
+from seqgp.mcmc.plan import Plan, budget_of, check_chains, plan_of
+from seqgp.mcmc.problem import Problem, initial_problem, step_problem
 from seqgp.mcmc.sample import Sampled, info_of, merge, sample, sample_first, tune
 from seqgp.mcmc.updates import Updates
 from seqgp.means.base import covariate_effect
 from seqgp.model import Model
 from seqgp.runtime.engine import compiled
 from seqgp.runtime.progress import Progress
-from seqgp.samplers.memory import check_chains
-from seqgp.samplers.sequential.choices import choose_updates, recipe_of
 from seqgp.samplers.sequential.state import SequentialState, moments_of_z
 from seqgp.samplers.validation import check_snapshot, check_state, check_together, model_digest
+
+UPDATES = {"plain": Plain, "informed": Informed}
+
+
+def choose_updates(updates: str | Updates) -> Updates | None:
+    """The updates that a user's ``updates=`` stands for; None for ``"auto"``, which the likelihood decides."""
+    if isinstance(updates, str) and updates == "auto":
+        return None
+    if isinstance(updates, str) and updates in UPDATES:
+        return UPDATES[updates]()
+    if isinstance(updates, Updates) and not isinstance(updates, type):
+        return updates
+    raise SamplerError(
+        f"updates = {updates!r}: expected 'auto', 'plain', 'informed', seqgp.Plain(…) or seqgp.Informed(…)"
+        + lacking(Updates, updates)
+    )
+
+
+def recipe_of(model: Model, updates: Updates | None, problem: Problem) -> Recipe:
+    """What is compiled in; by default, informed updates where the likelihood can be differentiated, else plain ones."""
+    if updates is not None and not updates.needs_gradient:
+        return Recipe(model, updates)
+    if is_differentiable(model, problem):
+        return Recipe(model, Informed() if updates is None else updates)
+    if updates is None:
+        return Recipe(model, Plain())
+    raise SamplerError(
+        f"updates = {updates.name!r} needs a likelihood that JAX can differentiate, and this one cannot be (a callback "
+        "to NumPy, or a loop that reverse mode does not know?): use updates='plain' or 'auto'"
+    )
 
 
 class SequentialSampler:
@@ -88,13 +118,13 @@ class SequentialSampler:
         check_snapshot(self.model, snapshot)
         check_together(key, snapshot)
         representation, why = self._latent.begin(self.model, snapshot.x)
-        problem, sites = prepare.initial_problem(self.model, representation, snapshot)
+        problem, sites = initial_problem(self.model, representation, snapshot)
         check_chains("SequentialSampler", problem, self._budget)
         recipe = self._recipe(problem)
         sampled = sample_first(key, recipe, problem, self._budget, snapshot.t, progress)
         windows = np.zeros((sampled.plan.chains * sampled.plan.draws, 0, len(sites.mask)))
         sampled, draws = _step_draws(self.model, sampled, sites.observe, problem, windows)
-        window = prepare.first_window(self.tau, snapshot.t, sites, draws.f0[:, -1])
+        window = first_window(self.tau, snapshot.t, sites, draws.f0[:, -1])
         state = self._state(snapshot, 1, draws, window, representation)
         return state, self._info(state, sampled, snapshot, start, why)
 
@@ -111,7 +141,7 @@ class SequentialSampler:
         stepped = representation.step_sites(snapshot.x, window, state.latent.shape[1], self.model.likelihood.pointwise)
         previous = _shuffled(key_shuffle, state._replace(window=stepped.window))
         moments = moments_of_z(self.model, previous)
-        problem = prepare.step_problem(self.model, representation, moments, stepped, snapshot)
+        problem = step_problem(self.model, representation, moments, stepped, snapshot)
         check_chains("SequentialSampler", problem, self._budget)
         recipe = self._recipe(problem)
         per_draw = np.asarray(previous.window.f)

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 from experiments import gap_filters, networks
 
-from seqgp.statespace.map_prediction import MapParticles, map_batch
+from seqgp.statespace.latent_moments import MapParticles, map_batch
 from seqgp.statespace.modes import Modes
 
 SITES, STEPS, POINTS = 12, 4, 25

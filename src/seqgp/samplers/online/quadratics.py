@@ -1,9 +1,14 @@
-"""Functions of the parameters kept as quadratics, and with them the bounded past of streams without end.
+"""Functions of the parameters kept as quadratics: the bounded past, and what linearisations leave over.
 
-The data of the last few hundred snapshots are kept. What those before them said about the parameters is remembered as a
-quadratic of ``z``, fitted to the log evidences of the particles at one time, the anchor: the posterior contracts, and
-on a small region every smooth function is a quadratic. A new particle's filter begins at its stationary state
-``history`` snapshots before the anchor, long enough for that to be forgotten.
+Of a stream without end, the data of the last few hundred snapshots are kept. What those before them said about the
+parameters is remembered as a quadratic of ``z``, fitted to the log evidences of the particles at one time, the anchor:
+the posterior contracts, and on a small region every smooth function is a quadratic. A new particle's filter begins at
+its stationary state ``history`` snapshots before the anchor, long enough for that to be forgotten.
+
+A snapshot whose likelihood sees all of the latent is linearised once, at the mean of the particles, when it arrives.
+Filters of later particles take the data through its linearisation, so that they call no solver. What it leaves over is
+the mean ratio of the likelihood to its linearisation: estimated by draws for every particle of that time, and kept as a
+quadratic.
 """
 
 from __future__ import annotations
@@ -12,6 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+
+from seqgp.statespace.linearise import Linearisation
 
 RIDGE = 1e-6
 
@@ -86,3 +93,17 @@ def discounted_evidence(
 def _features(u: np.ndarray) -> np.ndarray:
     i, j = np.triu_indices(u.shape[1])
     return np.concatenate([np.ones((len(u), 1)), u, u[:, i] * u[:, j]], axis=1)
+
+
+MAX_SDS = 4.0  # standard deviations of the particles that the correction was fitted to
+
+
+class LinearisedSnapshot(NamedTuple):
+    """How filters take a snapshot, and what corrects the evidence."""
+
+    line: Linearisation
+    correction: QuadraticFit | None = None
+
+    def log_correction(self, z: Float[np.ndarray, "S d"]) -> Float[np.ndarray, " S"]:
+        """The log of the mean ratio of likelihood to its linearisation at values of the parameters."""
+        return np.zeros(len(z)) if self.correction is None else self.correction.at(z, MAX_SDS)

@@ -1,9 +1,10 @@
-"""Coordinates tilted by a quadratic approximation of the log likelihood.
+"""Charts: coordinates of the latent function at one ``z`` in which an update moves.
 
-With the prior ``sites = o + L nu`` and the approximation ``−½ s'Hs + b's`` of the log likelihood in the sites now,
-``H = F F'``, let ``G = L'F``, ``B = I + G G'`` and ``m = B⁻¹ L'(b − H o)``. Prior times approximation is
-``N(nu; m, B⁻¹)``, and ``nu = m + R c`` with a root ``R R' = B⁻¹``. In the coordinates ``(z, c)`` a target
-``N(z) N(nu) exp(log_likelihood)`` becomes ``N(z) N(c) exp(log_likelihood + log_weight)`` with
+The whitened chart is ``nu`` itself (the fixed-``nu`` representation of the paper). The other is tilted by a quadratic
+approximation of the log likelihood. With the prior ``sites = o + L nu`` and the approximation ``−½ s'Hs + b's`` in
+the sites now, ``H = F F'``, let ``G = L'F``, ``B = I + G G'`` and ``m = B⁻¹ L'(b − H o)``. Prior times
+approximation is ``N(nu; m, B⁻¹)``, and ``nu = m + R c`` with a root ``R R' = B⁻¹``. In the coordinates ``(z, c)`` a
+target ``N(z) N(nu) exp(log_likelihood)`` becomes ``N(z) N(c) exp(log_likelihood + log_weight)`` with
 ``log_weight = log N(nu) − log N(c) + log det R``: exact, whatever the approximation.
 
 Everything follows from one Cholesky factor ``C C' = I + G'G``, of the size of the data where they are fewer than the
@@ -21,7 +22,39 @@ from seqgp.fields.operators import Events
 from seqgp.fields.protocol import Root
 from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.linalg.types import Array
-from seqgp.mcmc.target import Place
+from seqgp.mcmc.target import Place, Target, place_at
+
+
+class Whitened(NamedTuple):
+    """The latent in coordinates that are standard normal under its prior."""
+
+    place: Place
+
+    @property
+    def events(self) -> Events:
+        """What happened when its covariance was factored."""
+        return self.place.events
+
+    def coordinates(self, nu: Float[Array, " n"]) -> Float[Array, " n"]:
+        """``c = nu``."""
+        return nu
+
+    def centred_nu(self, coordinates: Float[Array, " n *k"]) -> Float[Array, " n *k"]:
+        """``nu = c``."""
+        return coordinates
+
+    def centre(self) -> Float[Array, " n"]:
+        """``0``."""
+        return jnp.zeros_like(self.place.offset)
+
+    def log_weight(self, nu: Float[Array, " n"], coordinates: Float[Array, " n"]) -> Float[Array, ""]:
+        """``0``: the prior is what the coordinates assume."""
+        return jnp.zeros((), nu.dtype)
+
+
+def whitened_at(target: Target, z: Float[Array, " d"]) -> Whitened:
+    """The whitened coordinates at ``z``: factors a covariance matrix."""
+    return Whitened(place_at(target, z))
 
 
 class Quadratic(NamedTuple):

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from experiments import networks
 
+from seqgp.samplers.online.budget import FilterSize, filter_bytes
 from seqgp.statespace.low_rank import SiteData, compress, compression_metric, low_rank_start
-from seqgp.statespace.memory_plan import FilterSize, filter_bytes
 from seqgp.statespace.modes import space_modes
 from seqgp.statespace.two_level import two_level_update
 

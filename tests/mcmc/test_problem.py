@@ -3,7 +3,8 @@
 import numpy as np
 
 from seqgp.fields.dense import Dense
-from seqgp.mcmc.prepare import first_window, initial_problem, step_problem
+from seqgp.fields.sites import first_window
+from seqgp.mcmc.problem import initial_problem, step_problem
 from sequences import KNOWN, snapshots
 
 NOW, NEXT = snapshots([4, 6])
