@@ -131,7 +131,7 @@ def test_stale_quotes_are_found():
             lambda t: t.assign(option_type=t["option_type"].where(t.index != 2, "w")),
             "'w' is neither call nor put: row 2$",
         ),
-        (lambda t: t.assign(quote_date="2024-05-01"), "not after the quote date: rows 0, 1, 2, 3, 4 and 37 more"),
+        (lambda t: t.assign(quote_date="2024-05-01"), "is before the quote date: rows 0, 1, 2, 3, 4 and 37 more"),
         (lambda t: t.query("option_type == 'call'"), "0 pairs of call and put, parity needs 3"),
         (lambda t: t.iloc[:0], "no rows"),
         (lambda t: t.assign(strike=t["strike"].where(t.index != 5, np.inf)), "strike: infinite: row 5$"),

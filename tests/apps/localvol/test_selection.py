@@ -31,6 +31,20 @@ def test_a_dying_expiration_does_not_block_the_table():
     assert len(unselected.table) + len(unselected.excluded) == len(table)
 
 
+@pytest.mark.parametrize(
+    ("quote_date", "expiration"), [("2024-01-02", "2024-01-02"), ("2024-01-02 16:00", "2024-01-02")]
+)
+def test_options_that_expire_on_the_quote_date_do_not_block_the_table(quote_date, expiration):
+    table = market().assign(quote_date=quote_date)
+    rows = table.iloc[:42].assign(expiration=expiration)
+    quotes = Quotes.from_frame(pd.concat([table, rows], ignore_index=True))
+    reasons = quotes.excluded["reason"].sort_index().loc[84:]
+    assert reasons.isin({"expires on the quote date", "no bid"}).all()
+    assert (reasons == "expires on the quote date").any()
+    assert len(quotes.forwards) == len(FORWARDS)
+    assert len(quotes.table) + len(quotes.excluded) == len(table) + len(rows)
+
+
 def test_an_expiration_with_one_pair_is_left_out_by_name():
     quotes = Quotes.from_frame(with_slice(market(), "2024-09-01", [100.0]))
     assert len(quotes.forwards) == len(FORWARDS)
@@ -66,6 +80,31 @@ def test_prices_that_miss_parity_are_refused_with_the_worst_rows():
     table.loc[calls, "price"] += 8.0 * (np.arange(calls.sum()) % 3)
     with pytest.raises(QuotesError, match=r"expiration 2024-04-01 .* miss parity by .*two underlyings .* worst: rows "):
         Quotes.from_frame(table)
+
+
+def test_two_underlyings_without_a_column_that_tells_them_apart_are_refused():
+    """Half of the pairs lie on the line of one underlying, and half on that of the other."""
+    other = market().assign(
+        strike=lambda t: 1.013 * t["strike"], bid=lambda t: 3 * t["bid"], ask=lambda t: 3 * t["ask"]
+    )
+    with pytest.raises(QuotesError, match=r"a quarter of calls and puts miss parity by .*two underlyings"):
+        Quotes.from_frame(pd.concat([market(), other], ignore_index=True))
+
+
+@pytest.mark.parametrize("name", ["forwards", "discounts"])
+def test_numbers_that_are_given_are_used_or_refused(name):
+    with pytest.raises(QuotesError, match=rf"{name}= .*: 0; expected a positive number"):
+        Quotes.from_frame(market(), **{name: 0.0})
+    with pytest.raises(QuotesError, match=rf"{name}= .*: nan of 2024-07-01; expected a positive number"):
+        Quotes.from_frame(market(), **{name: {"2024-07-01": np.nan}})
+    with pytest.raises(QuotesError, match=r"2024-07-02: no expiration of the table, which has 2024-04-01, 2024-07-01"):
+        Quotes.from_frame(market(), **{name: {"2024-07-02": 1.0}})
+
+
+def test_a_day_names_the_expiration_of_its_hour():
+    table = market().assign(expiration=lambda t: t["expiration"] + " 08:00")
+    given = {day: discount for day, (_, discount) in FORWARDS.items()}
+    assert list(Quotes.from_frame(table, discounts=given).forwards["discount"]) == list(given.values())
 
 
 def test_deviations_are_of_the_days_own_volatility():

@@ -31,8 +31,11 @@ def unusable(table: Table) -> Iterator[Exclusion]:
 
 def too_short(table: Table, min_maturity: float) -> Iterator[Exclusion]:
     """Quotes about to expire: their forwards come from few ticks, and they say little of local volatility."""
-    short = table.index[table["maturity"] <= min_maturity]
-    yield from ((row, f"maturity not above {min_maturity:g}") for row in short)
+    for row, maturity in table["maturity"].items():
+        if maturity == 0:
+            yield row, "expires on the quote date"
+        elif maturity <= min_maturity:
+            yield row, f"maturity not above {min_maturity:g}"
 
 
 def _idle(table: Table) -> Column:

@@ -5,13 +5,14 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from seqgp.apps.localvol.tables import Column, Table, fail, row_label
+from seqgp.apps.localvol.tables import Column, QuotesError, Table, fail, row_label
 
 SLICE = ["quote_date", "expiration"]
 Given = float | Mapping | None
 Exclusion = tuple[object, str]  # a row of the table, and the reason
 _HUBER = 1.345
-_RESIDUAL = 0.01  # median residual of parity over the discounted forward, above which its line is not one
+_RESIDUAL = 0.01  # residual of parity over the discounted forward, above which a pair misses its line
+_MISSES = 0.75  # the quantile of residuals that may not miss it: two underlyings have half of them each
 _RATE, _SLACK = 0.5, 0.05  # largest rate a year, and room for noise, of the logarithm of a discount
 
 
@@ -20,7 +21,7 @@ def forward_table(table: Table, forwards: Given, discounts: Given, min_pairs: in
 
     Args:
         table: of `read_table`, without quotes that have no usable price.
-        forwards: one number, a mapping from expiration, or None: from parity.
+        forwards: one number, a mapping from expiration (or its day), or None: from parity.
         discounts: likewise.
         min_pairs: the fewest strikes with both a call and a put from which both numbers are estimated.
 
@@ -54,6 +55,26 @@ def forward_table(table: Table, forwards: Given, discounts: Given, min_pairs: in
     return pd.DataFrame(rows, columns=pd.Index(names)), left_out
 
 
+def check_given(table: Table, given: Given, what: str) -> None:
+    """Raise for numbers that no forward and no discount can be, and for expirations that the table does not have."""
+    if given is None:
+        return
+    numbers = given if isinstance(given, Mapping) else {None: given}
+    for name, value in numbers.items():
+        if not (np.isfinite(value) and value > 0):
+            of = "" if name is None else f" of {pd.Timestamp(name):%Y-%m-%d}"
+            raise QuotesError(f"{what}: {value:g}{of}; expected a positive number")
+    if not isinstance(given, Mapping):
+        return
+    known = sorted(table["expiration"].unique())
+    held = {*known, *(name.normalize() for name in known)}
+    strange = [name for name in map(pd.Timestamp, given) if name not in held]
+    if strange:
+        names, there = (", ".join(f"{name:%Y-%m-%d}" for name in some[:8]) for some in (strange, known))
+        more = f" and {len(known) - 8} more" if len(known) > 8 else ""
+        raise QuotesError(f"{what}: {names}: no expiration of the table, which has {there}{more}")
+
+
 def _count(pairs: Table) -> str:
     return f"{len(pairs)} pair{'' if len(pairs) == 1 else 's'}"
 
@@ -69,14 +90,14 @@ def _check_sense(quotes: Table, pairs: Table, residual: Column, forward: float, 
         fail(f"{where}: a forward of {forward:.4g} with {at}; {remedy}", quotes.index, label)
     if not (np.isfinite(discount) and discount > 0 and abs(np.log(discount)) <= _SLACK + _RATE * T):
         fail(f"{where}: parity gives a discount of {discount:.4g} for {T:.3g} years; {remedy}", quotes.index, label)
-    if len(pairs) and (off := float(residual.abs().median())) > max(
+    if len(pairs) and (off := float(residual.abs().quantile(_MISSES, "lower"))) > max(
         _RESIDUAL * discount * forward, 3 * float(np.nan_to_num(pairs["width"].median()))
     ):
         worst = pairs.loc[residual.abs().sort_values(ascending=False).index, "strike"].iloc[:3]
         rows = quotes.index[quotes["strike"].isin(worst)]
         fail(
-            f"{where}: calls and puts miss parity by {off:.3g} in the median, forward {forward:.5g} (two underlyings "
-            f"in one table?); {remedy}; worst",
+            f"{where}: a quarter of calls and puts miss parity by {off:.3g} or more, forward {forward:.5g} (two "
+            f"underlyings in one table?); {remedy}; worst",
             rows,
             label,
         )
@@ -84,8 +105,8 @@ def _check_sense(quotes: Table, pairs: Table, residual: Column, forward: float, 
 
 def _given(given: Given, name: str, expiration: pd.Timestamp, quotes: Table) -> float | None:
     if isinstance(given, Mapping):
-        values = {pd.Timestamp(key): value for key, value in given.items()}
-        return float(values[expiration]) if expiration in values else None
+        values = {pd.Timestamp(key): float(value) for key, value in given.items()}
+        return values.get(expiration, values.get(expiration.normalize()))
     if given is not None:
         return float(given)
     return float(quotes[name].median()) if name in quotes else None

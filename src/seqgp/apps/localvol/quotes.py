@@ -13,7 +13,7 @@ from seqgp.apps.localvol import filters
 from seqgp.apps.localvol.american import european_quotes
 from seqgp.apps.localvol.grid import GridSize
 from seqgp.apps.localvol.implied import black_vega, implied_volatility
-from seqgp.apps.localvol.parity import SLICE, Given
+from seqgp.apps.localvol.parity import SLICE, Given, check_given
 from seqgp.apps.localvol.solver import PricingPlan, plan_quotes
 from seqgp.apps.localvol.tables import Column, QuotesError, Table, chosen_rows, read_table, row_label
 
@@ -67,7 +67,7 @@ class Quotes:
                 or "European", the default), `spot` (for American options).
             columns: names in the table for ours, as in `DAX_COLUMNS`, in either direction.
             where: columns and the values that rows must have, `{"currency": "BTC"}`, say.
-            forwards: one number or a mapping from expiration; otherwise from put-call parity.
+            forwards: one number or a mapping from expirations of the table; otherwise from put-call parity.
             discounts: likewise; American options need them.
             min_maturity: in years; shorter ones are left out before parity is asked for their forwards.
             min_pairs: fewest pairs of call and put from which parity gives a forward and a discount; expirations with
@@ -81,6 +81,8 @@ class Quotes:
         if not frame.index.is_unique:
             raise ValueError("from_frame: the index has repeated labels; call reset_index first")
         table = read_table(chosen_rows(frame, where), columns)
+        check_given(table, forwards, "forwards= (--forward)")
+        check_given(table, discounts, "discounts= (--discount)")
         quotes = cls(table, _no_exclusions(table), pd.DataFrame())._without(filters.unusable(table))
         quotes = quotes._without(filters.too_short(quotes.table, min_maturity))
         if quotes.table.empty:

@@ -186,14 +186,17 @@ def _check_values(table: Table) -> None:
     for name in ("strike", "forward", "discount", "spot"):
         if name in table and not (table[name] > 0).all():
             fail(f"{name}: not positive", table.index[~(table[name] > 0)], label)
-    late = table["expiration"] <= table["quote_date"] if "expiration" in table else table["maturity"] <= 0
-    if late.any():
-        fail("expiration is not after the quote date", table.index[late], label)
-    if "maturity" in table and not (table["maturity"] > 0).all():
-        fail("maturity: not positive", table.index[~(table["maturity"] > 0)], label)
+    if (
+        "expiration" in table
+        and (late := table["expiration"].dt.normalize() < table["quote_date"].dt.normalize()).any()
+    ):
+        fail("expiration is before the quote date", table.index[late], label)
+    if "maturity" in table and not (table["maturity"] >= 0).all():
+        fail("maturity: missing or negative", table.index[~(table["maturity"] >= 0)], label)
 
 
 def _maturities(table: Table) -> Column:
+    """In years; 0 for options that expire on the quote date, at a time that is not given or has gone by."""
     if "maturity" in table:
         return table["maturity"]
-    return (table["expiration"] - table["quote_date"]) / pd.Timedelta(days=_DAYS_A_YEAR)
+    return ((table["expiration"] - table["quote_date"]) / pd.Timedelta(days=_DAYS_A_YEAR)).clip(lower=0.0)
