@@ -74,7 +74,7 @@ def draw_at_inputs(
     ssm, parameters = filter.ssm, matrices.parameters
     sites, m = jnp.asarray(filter.x), x.shape[0]
     fields = path[:, : filter.fields].reshape(path.shape[0], ssm.order, filter.sites)
-    cross = ssm.space(parameters, ssm.distances(x, sites))
+    cross = [jnp.where(filter.mask, k, 0.0) for k in ssm.space(parameters, ssm.distances(x, sites))]
     own = ssm.space(parameters, ssm.distances(x, x))
     means, roots, first = [], [], 0
     for state, space, between, within in zip(ssm.states, matrices.space, cross, own):

@@ -79,3 +79,27 @@ def test_parameters_new_places_and_stations_that_joined():
     for one in anywhere.latent:
         np.testing.assert_allclose(one.mean(0)[:2], np.log(20.0), atol=0.3)
         assert one[:, 2].std() > 3 * one[:, 0].std()
+
+
+def test_new_places_beside_stations_of_which_some_are_padding():
+    """Logs of log-normal data are Gaussian: mean and sd by dense algebra, within five Monte Carlo errors."""
+    noise, x = 0.8, np.array([[0.0], [0.7], [1.1], [1.6], [2.2]])
+    first, second = np.random.default_rng(0).normal(size=(2, 5))
+    data = [seqgp.Snapshot(0.0, x[:3], np.exp(first[:3])), seqgp.Snapshot(1.0, x, np.exp(second))]
+    between = seqgp.Separable(seqgp.kernels.Matern12(2.0), seqgp.kernels.Matern12(1.0), 1.4)
+    sampler = seqgp.OnlineSampler(
+        seqgp.Model(between, seqgp.likelihoods.LogNormal(noise)), particles=64, draws=2000, paths=32
+    )
+    state = seqgp.run(sampler, data, jax.random.key(0)).state
+    new = np.array([[2.3], [9.0]])
+    (drawn,) = seqgp.smooth(jax.random.key(1), sampler, state, [0.5], x=new, draws=2000).latent
+
+    def covariance(t, x, s, z):
+        return 1.4**2 * np.exp(-np.abs(t[:, None] - s) / 2 - np.abs(x[:, None] - z))
+
+    at, places = np.repeat([0.0, 1.0], [3, 5]), np.append(x[:3, 0], x[:, 0])
+    logs, cross = np.append(first[:3], second), covariance(at, places, np.full(2, 0.5), new[:, 0])
+    weights = np.linalg.solve(covariance(at, places, at, places) + noise**2 * np.eye(8), cross)
+    sd = np.sqrt(1.4**2 - (weights * cross).sum(0))
+    assert (np.abs(drawn.mean(0) - weights.T @ logs) < 5 * sd / np.sqrt(500)).all()
+    np.testing.assert_allclose(drawn.std(0), sd, rtol=5 / np.sqrt(2 * 500))
