@@ -2,13 +2,14 @@
 
 import functools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from apps.localvol.market import quotes, small_model
 from seqgp.apps.localvol import Laplace, LocalVolatility, LocalVolFit, Quotes, quote_prices, simulated_quotes
-from seqgp.apps.localvol.linearised import Days, compressed, linearise, log_posterior, posterior_at
+from seqgp.apps.localvol.linearised import Days, compressed, log_posterior, posterior_at
 
 RNG = np.random.default_rng(0)
 
@@ -119,13 +120,30 @@ def test_the_surface_of_the_mode_prices_the_quotes():
 
 
 def test_a_recalibration_compiles_nothing():
-    fit = fitted_fast()
-    again = LocalVolFit(fit.model, sampler=fit.sampler)
-    again.days = fit.days[:1]
-    size = linearise._cache_size()
-    again.update(fit.last.quotes)
-    assert linearise._cache_size() == size
-    np.testing.assert_array_equal(again.state.latent, fit.state.latent)
+    """On another date, with another number of quotes: forecast, update, and the table of each expiration."""
+    compiled = []
+
+    def listen(event, duration, **_):
+        if event.endswith("backend_compile_duration"):
+            compiled.append(duration)
+
+    fit, model = fitted_fast(), fitted_fast().model
+    again = LocalVolFit(model, sampler=fit.sampler)
+    again.update(fit.days[0].quotes)
+    again.table()
+    np.testing.assert_array_equal(again.state.latent, fit.days[0].state.latent)
+    days = Quotes.from_frame(simulated_quotes(3, 9, (60, 150, 330)))
+    second, third = fit.last.quotes, days.day(days.dates[-1])
+    third = third.where(np.arange(len(third.table)) % 9 > 0)
+    assert model.size(second) == model.size(third)
+    assert len(second.table) > len(third.table)
+    again.update(second)
+    again.table()
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    again.update(third)
+    again.table()
+    again.quote_draws(third.where(third.table["strike"] > 100)).by_expiration()
+    assert not compiled
 
 
 def test_the_mode_is_found_from_far_away():

@@ -199,11 +199,13 @@ class LocalVolFit:
 
     def _quote_draws(self, key, day: Quotes, f: Float[ArrayLike, "draws n"], state: seqgp.State) -> QuoteDraws:
         shifts = self.model.shifts(state, self.model.move(day))
-        prices = price_draws(self.model.plan(day), self.model.values(f), self.model.log_moneyness, shifts)
+        plan, count = self.model.plan(day, self.model.size(day)), len(day.table)
+        padded = price_draws(plan, self.model.values(f), self.model.log_moneyness, shifts)
         noise = np.asarray(jax.vmap(self.model.model.parameters)(jnp.asarray(state.z))["noise"])
         robust = self.model.robust
-        drawn = jax.random.t(key, DEGREES, prices.shape) if robust else jax.random.normal(key, prices.shape)
-        return QuoteDraws(day.table, prices, prices + noise[:, None] * self.model.units(day) * np.asarray(drawn))
+        drawn = jax.random.t(key, DEGREES, padded.shape) if robust else jax.random.normal(key, padded.shape)
+        prices, white = padded[:, :count], np.asarray(drawn)[:, :count]
+        return QuoteDraws(day.table, prices, prices + noise[:, None] * self.model.units(day) * white)
 
     def _before(self, t: float) -> seqgp.State | None:
         """The draws of the day before: of this fit, or of the store."""

@@ -144,7 +144,8 @@ class Laplace:
 
     def _posterior(self, days: Days, z: np.ndarray, snapshot: seqgp.Snapshot) -> tuple[Array, Array]:
         """Mean and covariance of `f` on the date of a snapshot."""
-        return compiled_posterior(self.model, snapshot.x, days, jnp.asarray(z), snapshot.t, self._design(snapshot))
+        t = jnp.asarray(float(snapshot.t))
+        return compiled_posterior(self.model, snapshot.x, days, jnp.asarray(z), t, self._design(snapshot))
 
     def _linearised(self, f: np.ndarray, z: np.ndarray, snapshot: seqgp.Snapshot) -> Days:
         parameters = self.model.parameters(jnp.asarray(z))

@@ -170,8 +170,8 @@ def value_and_gradient(model: seqgp.Model, x: Array, days: Days, z: Array) -> tu
 
 
 @eqx.filter_jit
-def compiled_posterior(model: seqgp.Model, x: Any, days: Days, z: Array, t: Any, design: Any) -> tuple[Array, Array]:
-    """As `posterior_at`, compiled."""
+def compiled_posterior(model: seqgp.Model, x: Any, days: Days, z: Array, t: Array, design: Any) -> tuple[Array, Array]:
+    """As `posterior_at`, compiled once for all days: `t` is an array, for a number would be compiled in."""
     return posterior_at(model, x, days, z, t, design)
 
 

@@ -21,11 +21,10 @@ from seqgp.apps.localvol.prior import SurfacePrior, spacings_of, surface_prior
 from seqgp.apps.localvol.quotes import Quotes
 from seqgp.apps.localvol.solver import PricingPlan
 from seqgp.apps.localvol.surface import Surface
-from seqgp.apps.localvol.tables import Table
+from seqgp.apps.localvol.tables import Table, batches
 
 Noise = Literal["price", "spread", "volatility"]
 _SHORT = 0.01  # years that the knots span where there is one expiration
-_CAPACITY = 32  # quotes a day are padded to a multiple, so that days share one compilation
 _NOISES: dict[str, Any] = {
     "price": dist.LogNormal(math.log(0.05), 1.5),  # in units of price
     "spread": dist.LogNormal(math.log(0.5), 0.7),  # in half-spreads
@@ -148,7 +147,7 @@ class LocalVolatility:
         shortest, longest = float(table["maturity"].min()), float(table["maturity"].max())
         maturities = shortest + max(longest - shortest, _SHORT) * np.linspace(0.0, 1.0, shape[0]) ** 1.5
         counts = table.groupby("quote_date").size()
-        options.setdefault("capacity", _CAPACITY * math.ceil(int(counts.max()) / _CAPACITY))
+        options.setdefault("capacity", batches(int(counts.max())))
         options.setdefault("volatility", float(table["implied_volatility"].median()))
         reach = 0.0
         if options.get("surface") == "sticky" or {"stickiness", "leverage", "reference"} & set(options):
@@ -197,9 +196,12 @@ class LocalVolatility:
     def snapshot(self, day: Quotes) -> seqgp.Snapshot:
         """The quotes of one date as data: prices, and what pricing them needs as the context."""
         y, unit = day.table["price"].to_numpy(float), self.units(day)
-        size = max(self.capacity, _CAPACITY * math.ceil(len(y) / _CAPACITY)) if self.capacity else len(y)
-        plan = self.plan(day, size)
+        plan = self.plan(day, self.size(day))
         return self.planned(years(day.dates[0], self.clock), plan, y, unit, self.move(day))
+
+    def size(self, day: Quotes) -> int:
+        """The number of quotes that a day is padded to."""
+        return max(self.capacity, batches(len(day.table))) if self.capacity else len(day.table)
 
     def move(self, day: Quotes) -> float:
         """How far the log of the spot lies from that of the reference day."""

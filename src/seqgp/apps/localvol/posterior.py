@@ -17,7 +17,7 @@ from seqgp.apps.localvol.forwards import ForwardCurve
 from seqgp.apps.localvol.implied import implied_volatility
 from seqgp.apps.localvol.solver import PricingPlan, quote_prices
 from seqgp.apps.localvol.surface import Surface, knot_weights
-from seqgp.apps.localvol.tables import Table
+from seqgp.apps.localvol.tables import Table, padded_rows
 
 PRIOR_SHARE = 0.8  # of the prior's standard deviation, above which the prior dominates
 
@@ -195,8 +195,10 @@ def _at_places(maturities, knots, values, shifts, T, places):
 
 def volatility_draws(table: Table, prices: Float[np.ndarray, "draws quotes"]) -> Float[np.ndarray, "draws quotes"]:
     """Implied volatilities of draws of prices; NaN where a price lies outside the bounds of no arbitrage."""
+    rows = padded_rows(len(table))
     maturity, strike, forward, discount = (
-        table[n].to_numpy(float) for n in ("maturity", "strike", "forward", "discount")
+        table[n].to_numpy(float)[rows] for n in ("maturity", "strike", "forward", "discount")
     )
-    is_call = table["option_type"].to_numpy() == "C"
-    return np.asarray(implied_volatility(jnp.asarray(prices), maturity, strike, forward, discount, is_call))
+    is_call = table["option_type"].to_numpy()[rows] == "C"
+    found = implied_volatility(np.asarray(prices)[:, rows], maturity, strike, forward, discount, is_call)
+    return np.asarray(found)[:, : len(table)]

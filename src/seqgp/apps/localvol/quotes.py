@@ -15,7 +15,7 @@ from seqgp.apps.localvol.grid import GridSize
 from seqgp.apps.localvol.implied import black_vega, implied_volatility
 from seqgp.apps.localvol.parity import SLICE, Given, check_given
 from seqgp.apps.localvol.solver import PricingPlan, plan_quotes
-from seqgp.apps.localvol.tables import Column, QuotesError, Table, chosen_rows, read_table, row_label
+from seqgp.apps.localvol.tables import Column, QuotesError, Table, chosen_rows, padded_rows, read_table, row_label
 
 _PRICING = ("maturity", "strike", "forward", "discount")
 _LOGGED = ["quote_date", "expiration", "strike", "option_type", "price"]
@@ -206,11 +206,12 @@ def _with_forwards(table: Table, forwards: Table) -> Table:
 
 
 def _with_volatilities(table: Table) -> Table:
-    maturity, strike, forward, discount = (table[n].to_numpy() for n in _PRICING)
-    call = table["option_type"].to_numpy() == "C"
-    volatility = np.asarray(implied_volatility(table["price"].to_numpy(), maturity, strike, forward, discount, call))
+    rows = padded_rows(len(table))
+    price, maturity, strike, forward, discount = (table[n].to_numpy(float)[rows] for n in ("price", *_PRICING))
+    call = table["option_type"].to_numpy()[rows] == "C"
+    volatility = np.asarray(implied_volatility(price, maturity, strike, forward, discount, call))
     vega = np.asarray(black_vega(volatility, maturity, strike, forward, discount))
-    return table.assign(implied_volatility=volatility, vega=vega)
+    return table.assign(implied_volatility=volatility[: len(table)], vega=vega[: len(table)])
 
 
 def _tolerance(table: Table, tick: float | None) -> Column:

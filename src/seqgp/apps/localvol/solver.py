@@ -130,7 +130,7 @@ def plan_quotes(
     times, row = np.unique(maturity, return_inverse=True)
     mesh, index = build_grid(times, np.log(k), grid, volatility)
     nodes = np.exp(mesh.y)
-    node = np.asarray(first_neighbour(nodes, k))
+    node = np.asarray(first_neighbour(nodes, _pad(k, pad_to)))[: len(k)]
     around = nodes[node[:, None] + np.arange(NEIGHBOURS)]
     payoff = np.where(call[:, None], np.maximum(1 - around, 0.0), np.maximum(around - 1, 0.0))
     step, node, k, around, payoff = (_pad(v, pad_to) for v in (index[row] - 1, node, k, around, payoff))

@@ -31,6 +31,7 @@ _UNDERLYING = ("underlying", "underlying_symbol", "ticker", "currency", "base_cu
 _TYPES = {"c": "C", "call": "C", "calls": "C", "p": "P", "put": "P", "puts": "P"}
 _DAYS_A_YEAR = 365.0
 LARGEST = 1e100  # of a price, a strike or a time
+BATCH = 32  # quotes are padded to a multiple, so that another day finds its functions compiled
 
 
 # A pandas DataFrame and Series: their own annotations are unions that a checker cannot narrow.
@@ -80,6 +81,16 @@ def fail(what: str, index: Iterable, label: str = "row", shown: int = 5) -> None
     rows = [str(i) for i in index]
     more = f" and {len(rows) - shown} more" if len(rows) > shown else ""
     raise QuotesError(f"{what}: {label}{'s' if len(rows) > 1 else ''} {', '.join(rows[:shown])}{more}")
+
+
+def batches(count: int) -> int:
+    """The number of quotes that so many are padded to."""
+    return BATCH * -(-count // BATCH)
+
+
+def padded_rows(count: int) -> np.ndarray:
+    """Indices of quotes, the last one repeated for the padding."""
+    return np.minimum(np.arange(batches(count)), count - 1)
 
 
 def row_label(table: Table) -> str:
