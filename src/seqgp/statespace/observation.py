@@ -127,6 +127,11 @@ class Query(NamedTuple):
         """Whether every input is a site."""
         return self.operator is not None and self.operator.index is not None
 
+    @property
+    def on_a_map(self) -> bool:
+        """Whether the inputs are new."""
+        return self.operator is None
+
 
 class LatentGaussian(NamedTuple):
     """A Gaussian of the coefficients of the mean and of ``f`` at some places, in this order."""

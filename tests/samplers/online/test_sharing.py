@@ -10,10 +10,12 @@ import pytest
 
 import seqgp
 from seqgp.reference import online_posterior
-from seqgp.samplers.online import pending, programs
+from seqgp.samplers.online import network, pending, programs
 from seqgp.samplers.online.filters import chosen, either, filter_of, run_filters
 from seqgp.samplers.online.history import build_timeline
+from seqgp.samplers.online.predictive import predictive_of
 from seqgp.samplers.online.programs import SharedMatrices
+from seqgp.statespace.latent_moments import latent_moments
 
 MODEL = seqgp.Model(
     seqgp.Separable(
@@ -164,3 +166,22 @@ def test_what_cannot_be_shared():
     assert entries(seqgp.Separable(seqgp.kernels.Matern12(1.0), space(lengthscale), 1.0)) is None
     one = seqgp.Separable(time, space(lengthscale), 1.0)
     assert entries(one + one) is None
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize(("missing", "filter"), [(0.0, "rotated"), (0.15, "low rank")])
+def test_a_map_of_shared_eigenvectors_is_that_of_each_particle(missing, filter, monkeypatch):
+    """Ahead in time, with a coefficient of the mean: draw by draw, against the particle's own eigenvectors."""
+    monkeypatch.setattr(network, "DENSE_BELOW", 8)
+    state, infos = run(seqgp.OnlineSampler(MODEL, particles=32, draws=48), stream(times=4, missing=missing))
+    assert infos[-1].settings["filter"] == filter
+    live = state.revived(MODEL)
+    assert 2 <= len(different(live.filters)) < 32
+    x = np.random.default_rng(1).random((7, 2))
+    found = predictive_of(live.history, live.filters, state.particle, np.asarray(state.z), x, state.t + 0.5, None)
+    mean, variance = found.moments(MODEL)
+    for draw, particle in enumerate(state.particle):
+        one = filter_of(live.filters, int(particle), live.history.filter)
+        expected = latent_moments(live.history.filter, *one, found.query)
+        np.testing.assert_allclose(mean[draw], expected[0], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(variance[draw], expected[1], rtol=1e-9, atol=1e-9)

@@ -22,6 +22,7 @@ from seqgp.samplers.online.budget import LEAST_SLOTS, check_query
 from seqgp.samplers.online.filters import Filters, chosen, group_bounds, particle_count
 from seqgp.samplers.online.history import Timeline, all_known, operator_of
 from seqgp.samplers.online.programs import over_particles
+from seqgp.samplers.online.shared_map import shared_map, takes_shared_map
 from seqgp.statespace.delayed import DelayedFilter
 from seqgp.statespace.delayed_window import DelayedWindowFilter
 from seqgp.statespace.latent_moments import latent_moments
@@ -58,6 +59,10 @@ class ParticlePredictive(NamedTuple):
     def moments(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of ``f`` at each input, ``(draws, n)``, from each draw's particle."""
         used, draw = np.unique(self.particle, return_inverse=True)
+        keys = self.filters.keys
+        if keys is not None and keys.shape[1]:  # particles that share eigenvectors beside each other, in one group
+            order = np.lexsort(keys[used].T)
+            used, draw = used[order], np.argsort(order)[draw]
         filters = chosen(self.filters, used)
         tasks = [compiled(_moments, self.history.filter, self.query, *group)[0] for group in filters.groups]
         parts = [np.stack([np.asarray(each) for each in part], axis=1) for part in in_threads(tasks)]
@@ -174,6 +179,9 @@ def _draws(filter: Filter, query: Query, real, all_matrices, states, white):
 
 
 def _moments(filter: Filter, query: Query, all_matrices, states):
+    if takes_shared_map(filter, all_matrices, query):
+        return shared_map(filter, query, all_matrices, states)  # pyright: ignore[reportArgumentType]
+
     def one(matrices, state):
         return latent_moments(filter, matrices, state, query)
 
