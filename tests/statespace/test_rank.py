@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from experiments import gap_filters, networks
 
-from seqgp.statespace.rank import RankRun, choose_rank, is_accurate, largest_rank, rank_error
+from seqgp.statespace.rank import RankRun, choose_rank, is_accurate, largest_rank, most_gaps, rank_error
 
 
 def test_error_is_the_shift_and_spread_of_differences():
@@ -55,6 +55,7 @@ def test_the_error_against_twice_the_rank_is_about_that_against_the_dense_filter
     assert high.folded.max() < low.folded.max()
 
 
-def test_largest_rank():
+def test_where_the_dense_filter_costs_less():
     assert largest_rank(200, 2, 20) > 96
     assert largest_rank(10, 6, 20) == 0
+    assert [most_gaps(n) for n in (60, 399, 400, 5000)] == [0.25, 0.25, 0.5, 0.5]

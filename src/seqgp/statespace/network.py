@@ -44,6 +44,7 @@ from seqgp.statespace.low_rank_draws import (
 from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.modes import Modes, mode_covariance, space_modes
 from seqgp.statespace.observation import LatentGaussian, Observation, Query, SiteOperator
+from seqgp.statespace.rank import most_gaps
 from seqgp.statespace.two_level import two_level_update
 from seqgp.statespace.update import possible
 
@@ -114,7 +115,7 @@ class NetworkFilter(eqx.Module):
     def sized(self, observation: Observation, before: int = 0) -> Observation:
         """In the order of the sites, with room for gaps: as much as the snapshot before had, or more if it needs more.
 
-        A snapshot that has far more gaps than usual (more than a quarter of the sites) leaves the next one its own.
+        A snapshot that has far more gaps than usual (more than the filter is used for) leaves the next one its own.
         """
         index, n = np.asarray(observation.operator.index), len(observation.y)
 
@@ -129,7 +130,8 @@ class NetworkFilter(eqx.Module):
             return at_sites(leaf, leaf[0]) if leaf.ndim and len(leaf) == n else leaf
 
         seen, mask = at_sites(observation.seen), np.asarray(self.mask)
-        room = max(gap_room(int(np.sum(mask & ~seen)), self.sites), min(before, -(-self.sites // 4)))
+        most = int(np.ceil(most_gaps(self.sites) * self.sites))
+        room = max(gap_room(int(np.sum(mask & ~seen)), self.sites), min(before, most))
         check_gaps(seen | ~mask, room)
         return observation._replace(
             operator=SiteOperator(index=np.arange(self.sites)),

@@ -17,6 +17,7 @@ TOLERANCE = 0.03  # of the spread of log evidence between particles
 FIRST = 24  # the smallest rank that is tried
 DENSE_BELOW = 60  # sites
 DENSE_GAPS = 1 / 4  # of the sites, above which the dense filter is used
+MANY = 400  # sites from which the dense filter costs so much more that it is used above twice that share
 TWO_LEVELS = 800  # sites from which two levels of modes are used
 
 
@@ -75,3 +76,8 @@ def is_accurate(error: RankError, tolerance: float = TOLERANCE) -> bool:
 def largest_rank(num_sites: int, order: int, gaps: int) -> int:
     """The rank from which the dense filter costs less: ``p M (R + k)²`` products against about ``10 M³``, halved."""
     return max(int(num_sites * np.sqrt(5 / order)) - gaps, 0)
+
+
+def most_gaps(num_sites: int) -> float:
+    """The share of the sites that may be missing before the dense filter is used."""
+    return DENSE_GAPS if num_sites < MANY else 2 * DENSE_GAPS

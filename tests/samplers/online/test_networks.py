@@ -75,6 +75,7 @@ def test_low_rank_is_chosen_and_its_error_told(run):
     assert abs(info.extras["low_rank_shift"]) < 0.09
     assert info.extras["low_rank_spread"] < 0.03
     assert info.extras["low_rank_folded"] > 0
+    assert "compression: info.extras['low_rank_spread']" in info.exact.why
     assert not any("low rank" in warning for warning in info.warnings)
 
 
@@ -166,6 +167,9 @@ def test_where_it_does_not_pay_the_dense_filter_is_used():
     assert used(complete)[:2] == ["rotated", "low rank"]
     late = [*stream(missing=0.4)[:3], *stream(times=16)[3:]]
     assert used(late)[-1] == "low rank"  # gaps became few
+    many = stream(missing=0.4, stations=401, times=2)
+    assert set(used(many)) == {"low rank"}  # the dense filter costs so much more
+    assert set(used(stream(missing=0.6, stations=401, times=2))) == {"dense"}
 
 
 def test_a_rank_that_is_too_small_grows(run):

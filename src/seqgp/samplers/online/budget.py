@@ -21,7 +21,7 @@ from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.network import NetworkFilter, gap_room
 from seqgp.statespace.observation import Query
 from seqgp.statespace.protocol import Filter
-from seqgp.statespace.rank import DENSE_GAPS
+from seqgp.statespace.rank import most_gaps
 from seqgp.statespace.snapshot_ep import FAULTS
 
 FilterKind = Literal["dense", "eigenbasis", "low_rank", "two_level"]
@@ -196,7 +196,7 @@ def working_bytes(filter: Filter) -> int:
 
 def _network_size(filter: NetworkFilter) -> tuple[FilterKind, FilterSize]:
     """As :mod:`seqgp.samplers.online.budget` counts, with room for as many gaps as it is used for."""
-    ssm, gaps = filter.ssm, gap_room(int(DENSE_GAPS * filter.sites), filter.sites)
+    ssm, gaps = filter.ssm, gap_room(int(most_gaps(filter.sites) * filter.sites), filter.sites)
     kind: FilterKind = "low_rank" if filter.leading == filter.sites else "two_level"
     return kind, FilterSize(
         filter.sites, ssm.order, len(ssm.states), len(ssm.in_state), filter.compression.rank, gaps,

@@ -6,7 +6,7 @@ import numpy as np
 
 from seqgp.base.info import Exactness, OnlineInfo
 from seqgp.samplers.online.black_box import worst_table_error
-from seqgp.samplers.online.rank import rank_extras, rank_warnings
+from seqgp.samplers.online.rank import last_compressed, rank_extras, rank_warnings
 from seqgp.samplers.online.state import OnlineState
 from seqgp.samplers.online.step import OnlineStep
 from seqgp.samplers.online.update import Ratios
@@ -81,7 +81,9 @@ def _exactness(state: OnlineState, step: OnlineStep, approximate: str) -> Exactn
     if approximate:
         return Exactness(False, approximate)
     if step.ssm.model.likelihood.conjugate:
-        return Exactness(True, "Gaussian data: the filters are exact", state.step)
+        compressed = last_compressed(step.history) is not None
+        but = ", but for their compression: info.extras['low_rank_spread']" if compressed else ""
+        return Exactness(True, f"Gaussian data: the filters are exact{but}", state.step)
     correction = state.correction
     assert correction is not None
     now = correction.step == state.step - state.revisions  # the number of snapshots

@@ -18,12 +18,12 @@ from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.modes import commuting_error, space_modes
 from seqgp.statespace.network import Compression, NetworkFilter
 from seqgp.statespace.observation import Observation
-from seqgp.statespace.rank import DENSE_BELOW, DENSE_GAPS, FIRST, TWO_LEVELS
+from seqgp.statespace.rank import DENSE_BELOW, FIRST, TWO_LEVELS, most_gaps
 from seqgp.statespace.takeover import RECENT
 from seqgp.statespace.two_level import MULTIPLE
 
 WINDOW = 8  # snapshots over which gaps are averaged: one bad day does not change the filter
-BACK_FROM_DENSE = 1 / 6  # of the sites missing, down to which a dense filter gives way to one of low rank
+BACK_FROM_DENSE = 2 / 3  # of the share missing that takes the dense filter, down to which this gives way again
 COMMUTING = 1e-9  # the error of common eigenvectors that is rounding
 TRIED_SITES = 24  # on which it is tried whether terms have common eigenvectors
 
@@ -91,7 +91,8 @@ def suits_network(
     shares = [one.missing / one.sites for one in recent[-WINDOW:] if one.missing < one.sites]
     share = float(np.mean(shares)) if shares else 0.0
     dense = now is not None and now.name == "dense"
-    if share > (BACK_FROM_DENSE if dense else DENSE_GAPS) or (dense and len(recent) < WINDOW):
+    most = most_gaps(len(x)) * (BACK_FROM_DENSE if dense else 1.0)
+    if share > most or (dense and len(recent) < WINDOW):
         return False
     return len(ssm.states) == 1 or _common_eigenvectors(ssm, x)
 
