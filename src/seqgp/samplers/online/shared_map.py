@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float, Int
 
-from seqgp.kernels.base import within
+from seqgp.kernels.base import Prepared, within
 from seqgp.linalg.factor import solve_lower
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.samplers.online.programs import SharedMatrices
@@ -36,7 +36,9 @@ def shared_map(
 ) -> tuple[Float[Array, "S n"], Float[Array, "S n"]]:
     """Of all particles."""
     ssm, place = filter.ssm, jnp.asarray(shared.place)
-    points = tuple(_at_points(filter, query, shared, i) for i in range(len(shared.bases)))
+    ((_, term),) = ssm.model.kernel.terms()
+    prepared = term.space.prepare(jnp.asarray(query.x), jnp.asarray(filter.x))
+    points = tuple(_at_points(filter, query, prepared, shared, i) for i in range(len(shared.bases)))
     columns = jnp.asarray(query.columns)
 
     def one(parameters, i, state):
@@ -56,15 +58,17 @@ def shared_map(
     return found.mean + offsets, jnp.maximum(found.variance, 0.0)
 
 
-def _at_points(filter: NetworkFilter | RotatedFilter, query: Query, shared: SharedMatrices, i: int) -> BasisAtPoints:
+def _at_points(
+    filter: NetworkFilter | RotatedFilter, query: Query, prepared: Prepared, shared: SharedMatrices, i: int
+) -> BasisAtPoints:
     """Of one basis; nothing is computed for one that no particle has."""
     ssm, basis, mine = filter.ssm, shared.bases[i], jnp.asarray(shared.place) == i
     parameters = jax.tree.map(lambda leaf: jnp.asarray(leaf)[jnp.argmax(mine)], shared.parameters)
     ((_, term),), (own,) = ssm.model.kernel.terms(), ssm.own(parameters)
-    x, sites, space = jnp.asarray(query.x), jnp.asarray(filter.x), within(own, "space")
+    x, space = jnp.asarray(query.x), within(own, "space")
 
     def compute():
-        cross = term.space.covariance(term.space.prepare(x, sites), space)
+        cross = term.space.covariance(prepared, space)
         if isinstance(filter, NetworkFilter):
             cross = jnp.where(jnp.asarray(filter.mask)[None, :], cross, 0.0)
         itself = jax.vmap(lambda at: term.space.covariance(term.space.prepare(at[None], at[None]), space)[0, 0])(x)
