@@ -9,12 +9,13 @@ import numpyro.distributions as dist
 import pytest
 
 import seqgp
-from seqgp.samplers.online import network, rank
+from seqgp.samplers.online import history as history_module
+from seqgp.samplers.online import network, pending, rank, step
 from seqgp.samplers.online.filters import run_filters
 from seqgp.samplers.online.history import build_timeline
 from seqgp.samplers.online.network import FIRST_PLAN
 from seqgp.samplers.online.predictive import predictive_of
-from seqgp.statespace import two_level
+from seqgp.statespace import takeover, two_level
 from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.network import NetworkFilter
 
@@ -213,6 +214,52 @@ def test_much_that_is_folded_has_the_rank_checked(run):
     for before, due in ((folded / 2, False), (0.0, folded > rank.MUCH_FOLDED), (folded / 2 - rank.MUCH_FOLDED, True)):
         plan = history.plan._replace(checked_at=TIMES, folded=before)
         assert rank.rank_due(history.compressed(plan), filters, TIMES) == due
+
+
+def test_a_rejuvenation_that_is_spread_over_steps_has_no_check_of_its_own(monkeypatch):
+    """A check runs filters over all data within one step; on a long history it comes when the data have doubled."""
+    monkeypatch.setattr(pending, "FROM_SNAPSHOTS", 4)
+    monkeypatch.setattr(pending, "BEGIN_ESS_FRACTION", 0.999)
+    checked, due, check, is_due = [], [], step.with_accurate_rank, step.rank_due
+
+    def noted(history, particles, filters, number, *rest):
+        checked.append(number)
+        return check(history, particles, filters, number, *rest)
+
+    def noted_due(history, filters, number):
+        due.extend([number] * is_due(history, filters, number))
+        return number in due
+
+    monkeypatch.setattr(step, "with_accurate_rank", noted)
+    monkeypatch.setattr(step, "rank_due", noted_due)
+    state, spread = None, []
+    for i, snapshot in enumerate(DATA):
+        key = jax.random.key(i)
+        state, info = sampler().init(key, snapshot) if state is None else sampler().step(key, state, snapshot)
+        spread += [i + 1 for one in info.rejuvenations if one.kind == "spread"]
+    assert set(spread) - set(due)
+    assert not set(checked) & (set(spread) - set(due))
+
+
+def test_in_large_networks_stations_that_join_are_sites_from_the_start(dense, monkeypatch):
+    """All filters run anew over few snapshots, and no covariance is written out: accurate, and resumed bit for bit."""
+    monkeypatch.setattr(history_module, "REPLAYED_SITES", STATIONS)
+    monkeypatch.setattr(takeover, "_dense_to_low_rank", None)  # nothing is written out
+    states = []
+    for i, snapshot in enumerate(DATA):
+        key = jax.random.key(i)
+        states.append((sampler().step(key, states[-1], snapshot) if states else sampler().init(key, snapshot))[0])
+    state, (history, _, _) = states[-1], dense
+    assert [len(segment.filter.x) for segment in state.live.history.segments] == [64]
+    assert state.evaluated_at >= JOINS + 1
+    _, increments, _ = run_filters(history, np.asarray(state.particles.z), TIMES)
+    off = state.particles.log_evidences + state.particles.log_increment - increments.sum(axis=1)
+    assert np.std(off, ddof=1) < 0.03
+    assert np.abs(off).max() < 0.09
+    again = states[JOINS].packed().unpacked(lambda dropped: [(one, None) for one in DATA[: JOINS + 1]])
+    for i in range(JOINS + 1, TIMES):
+        again, _ = sampler().step(jax.random.key(i), again, DATA[i])
+    assert np.array_equal(again.latent, state.latent)
 
 
 def test_two_levels_are_those_of_the_dense_filter(run, monkeypatch):

@@ -40,6 +40,8 @@ from seqgp.statespace.observation import Observation, SiteOperator, reduced
 from seqgp.statespace.protocol import Filter
 
 MAX_WINDOW = 40  # snapshots in the window of a filter with delays
+REPLAYED_SITES = 400  # from which a covariance written out costs more than a filter run anew over
+REPLAYED_SNAPSHOTS = 64  # of them at most
 MAX_LOST_VARIANCE = 1e-5  # of the prior variance may be left out by the modes of knots
 
 
@@ -102,6 +104,9 @@ class Timeline(NamedTuple):
                 if self._moves(snapshot, len(fresh)):
                     return _rebuilt(self, snapshot, linearised)
                 layout = self._with_sites(fresh, snapshot)
+                replayed = self._replayed(layout, snapshot, linearised)
+                if replayed is not None:
+                    return replayed
         elif self.latent == "auto" and linearised is None and not layout.knots.holds(snapshot.x):
             return _rebuilt(self, snapshot, linearised)  # knots of our own choice follow inputs that drift
         return _appended(self._replace(layout=layout, rebuilt=False), snapshot, linearised)
@@ -138,6 +143,21 @@ class Timeline(NamedTuple):
             return segment._replace(filter=dataclasses.replace(segment.filter, compression=plan.compression))
 
         return self._replace(segments=tuple(changed(one) for one in self.segments), plan=plan)
+
+    def _replayed(
+        self, layout: SiteLayout, snapshot: Snapshot, linearised: LinearisedSnapshot | None
+    ) -> Timeline | None:
+        """All snapshots with stations that join as sites from the start; ``None`` where states are carried over.
+
+        Of a large network and few snapshots: to carry a state over, its covariance is written out.
+        """
+        modal = isinstance(self.filter, (NetworkFilter, RotatedFilter))
+        if not modal or len(layout.x) < REPLAYED_SITES or len(self.snapshots) >= REPLAYED_SNAPSHOTS:
+            return None
+        new = Timeline(self.ssm, self.latent, layout, (), (), (), rebuilt=True, plan=self.plan)
+        for one, its in zip((*self.snapshots, snapshot), (*self.linearised_snapshots, linearised)):
+            new = _appended(new, one, its)
+        return new if all(isinstance(one.filter, NetworkFilter) for one in new.segments) else None
 
     def _moves(self, snapshot: Snapshot, fresh: int) -> bool:
         """Whether inputs move about, so that knots serve better than ever more stations."""

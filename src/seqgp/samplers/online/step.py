@@ -35,6 +35,7 @@ from seqgp.samplers.online.station_moves import rejuvenate_stations
 from seqgp.samplers.online.stations import stations_after, with_ratios, with_station_room
 from seqgp.samplers.online.update import Ratios, central, ratios_of, update_filters
 from seqgp.statespace.model import StateSpaceModel
+from seqgp.statespace.network import NetworkFilter
 from seqgp.statespace.paths import PATHS
 
 MAX_RECENTRINGS = 2  # times that the linearisation of the first snapshot is found again
@@ -176,7 +177,7 @@ class OnlineStep:
         spread = few and takes and not self.paths and not self.history.rebuilt
         if not (spread and may_spread(self.particles, len(self.history.snapshots))):
             self.pending = Pending()
-            self.rejuvenate(forced=self.history.rebuilt)
+            self.rejuvenate(forced=self.history.rebuilt and not isinstance(self.history.filter, NetworkFilter))
             return
         self.pending, taken, cost = advance_pending(
             self.rng, self.particles, self.pending, self.history, self.forget, self.past.memory, self.past.dropped
@@ -262,7 +263,9 @@ class OnlineStep:
 
     def check_rank(self, forced: bool = False) -> None:
         """Where the filters of a network are compressed too much: all of them run anew, with another rank or dense."""
-        changed = (forced or self.rejuvenations) and last_compressed(self.history) is not None
+        # A check runs filters over all data: where a rejuvenation was spread over steps, it waits until it is due.
+        within = any(one.kind != "spread" for one in self.rejuvenations)
+        changed = (forced or within) and last_compressed(self.history) is not None
         if not (changed or rank_due(self.history, self.filters, self.number)):
             return
         whole = self.forget == 1 and self.past.memory is None
