@@ -30,7 +30,7 @@ from seqgp.fields.grid import Grid, SharedGrid
 from seqgp.fields.knots import KnotGrid, Knots
 from seqgp.fields.sites import Window
 from seqgp.io.errors import DamagedError, StoreError
-from seqgp.monitoring.detectors import Bank, Detectors
+from seqgp.monitoring.detectors import Detectors, ShiryaevRoberts
 from seqgp.monitoring.monitor import Monitor
 from seqgp.samplers.ibis import Particles, Rejuvenation
 from seqgp.samplers.online.exact import Correction
@@ -50,6 +50,7 @@ _classes: dict[str, type] = {}
 # What earlier versions wrote under other names: classes, and fields of a class by the name that it was stored under.
 _RENAMED = {
     "State": "SequentialState",
+    "Bank": "ShiryaevRoberts",
     "Cloud": "Particles",
     "CloudQuadratic": "QuadraticFit",
     "Renewal": "Rejuvenation",
@@ -94,7 +95,7 @@ def encode(tree: Any, name: str, arrays: Arrays, lenient: bool = False) -> Any:
     if isinstance(tree, (np.ndarray, jax.Array)):
         return _encode_array(tree, name, arrays)
 
-    def inner(key: str, value: Any) -> Any:
+    def inner(key: str, value: object) -> Any:
         return encode(value, f"{name}/{key}", arrays, lenient)
 
     if type(tree) in _classes.values():
@@ -132,7 +133,7 @@ def decode(skeleton: Any, arrays: Any) -> Any:
     raise DamagedError(f"an entry with keys {sorted(skeleton)} is not one that seqgp writes")
 
 
-def _encode_array(array: Any, name: str, arrays: Arrays) -> dict[str, Any]:
+def _encode_array(array: object, name: str, arrays: Arrays) -> dict[str, Any]:
     values = np.asarray(array)
     if values.dtype.hasobject:
         raise StoreError(f"{name}: an array of Python objects cannot be stored; use numbers or text")
@@ -140,7 +141,7 @@ def _encode_array(array: Any, name: str, arrays: Arrays) -> dict[str, Any]:
     return {"$array": name, "device": isinstance(array, jax.Array)}
 
 
-def _decode_class(skeleton: dict[str, Any], arrays: Any) -> Any:
+def _decode_class(skeleton: dict[str, Any], arrays: object) -> Any:
     name = str(skeleton["$class"])
     if name == "Info":
         return info_of_version_0_2({key: decode(value, arrays) for key, value in skeleton["fields"].items()})
@@ -224,7 +225,7 @@ def _is_named_tuple(cls: type) -> bool:
 
 register(Correction, Exactness, Memory, OnlineState, Particles, PendingParticles, QuadraticFit, Rejuvenation)
 register(Linearisation, LinearisedSnapshot, StationNoise, StudentProposal)
-register(Bank, Detectors, ForecastValues, Monitor, StationFlag, StationInfo, Treatment, Watch)
+register(ShiryaevRoberts, Detectors, ForecastValues, Monitor, StationFlag, StationInfo, Treatment, Watch)
 register(
     SequentialState, Window, OnlineInfo, LeaveOneOut, ChainInfo, UpdateInfo, Dense, Grid, SharedGrid, Knots, KnotGrid
 )

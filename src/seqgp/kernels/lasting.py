@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from seqgp.kernels.base import Kernel
 
 FAR = np.geomspace(1e9, 1e12, 5)  # distances at which nothing changes any more
-SETTLED = 1e-7  # of a correlation: differences that count as none
+EQUAL = 1e-7  # of a correlation: differences that count as none
 MAX_SHARE = 0.999  # beyond, nothing is left to fit
 PRIOR_SDS = (-2.0, 0.0, 2.0)  # of each inferred parameter, at which the level is looked at
 MAX_INFERRED = 4
@@ -75,5 +75,5 @@ def lasting_share(kernel: Kernel) -> float:
             ends.append(correlation_at(kernel, each[0.0] | moved)(FAR))
     found = np.array(ends)
     share = float(found[0, -1])
-    settled = bool(np.all(np.isfinite(found))) and float(np.abs(found - share).max()) < SETTLED
-    return share if settled and SETTLED < share < MAX_SHARE else 0.0
+    converged = bool(np.all(np.isfinite(found))) and float(np.abs(found - share).max()) < EQUAL
+    return share if converged and EQUAL < share < MAX_SHARE else 0.0

@@ -37,14 +37,14 @@ _KEPT = np.array([0.15, 0.5])  # of a shift in the scores that follow its first
 LEVELS = np.array([(sign * d, sign * d * c) for sign in (1, -1) for d in _SHIFTS for c in _KEPT])
 DRIFTS = np.array([0.4, 0.8, 1.6, -0.4, -0.8, -1.6])
 SPREADS = np.array([1.5, 2.0, 3.0])
-BANKS = ("level", "drift", "spread", "stuck")
+TESTS = ("level", "drift", "spread", "stuck")
 REPEATS = 0.95
 PRIOR_PAIRS = 10  # of which one is equal, added to those that were seen
 CLIPPED = 4.0  # scores in the test of the spread: one wrong reading is no scatter
 LARGEST = 600.0  # of the log of a statistic
 
 
-class Bank(NamedTuple):
+class ShiryaevRoberts(NamedTuple):
     """Shiryaev–Roberts statistics of stations for several sizes of a fault, and where the most likely ones begin."""
 
     log: Float[np.ndarray, "M K"]
@@ -55,10 +55,10 @@ class Bank(NamedTuple):
 class Detectors(NamedTuple):
     """The tests of ``M`` stations, and what all of them have seen."""
 
-    level: Bank
-    drift: Bank
-    spread: Bank
-    stuck: Bank
+    level: ShiryaevRoberts
+    drift: ShiryaevRoberts
+    spread: ShiryaevRoberts
+    stuck: ShiryaevRoberts
     last: Float[np.ndarray, " M"]  # the reading before
     resolution: float  # the smallest gap between values
     pairs: int  # of successive readings
@@ -93,25 +93,27 @@ def no_detectors() -> Detectors:
 
 def joined(detectors: Detectors, count: int) -> Detectors:
     """With so many new stations."""
-    banks = (Bank(*map(np.concatenate, zip(bank, _empty(count, bank.log.shape[1])))) for bank in detectors[:4])
+    found = (
+        ShiryaevRoberts(*map(np.concatenate, zip(test, _empty(count, test.log.shape[1])))) for test in detectors[:4]
+    )
     last = np.append(detectors.last, np.full(count, np.nan))
-    return detectors._replace(**dict(zip(BANKS, banks)), last=last)
+    return detectors._replace(**dict(zip(TESTS, found)), last=last)
 
 
 def of_stations(detectors: Detectors, index: np.ndarray) -> Detectors:
     """Of some stations."""
-    banks = (Bank(*(part[index] for part in bank)) for bank in detectors[:4])
-    return detectors._replace(**dict(zip(BANKS, banks)), last=detectors.last[index])
+    found = (ShiryaevRoberts(*(part[index] for part in test)) for test in detectors[:4])
+    return detectors._replace(**dict(zip(TESTS, found)), last=detectors.last[index])
 
 
 def restarted(detectors: Detectors, which: Bool[np.ndarray, " M"]) -> Detectors:
     """With the tests of some stations begun anew."""
 
-    def anew(bank: Bank) -> Bank:
-        none = _empty(len(which), bank.log.shape[1])
-        return Bank(*(np.where(which[:, None], new, old) for new, old in zip(none, bank)))
+    def anew(test: ShiryaevRoberts) -> ShiryaevRoberts:
+        none = _empty(len(which), test.log.shape[1])
+        return ShiryaevRoberts(*(np.where(which[:, None], new, old) for new, old in zip(none, test)))
 
-    return detectors._replace(**dict(zip(BANKS, map(anew, detectors[:4]))))
+    return detectors._replace(**dict(zip(TESTS, map(anew, detectors[:4]))))
 
 
 def after_readings(detectors: Detectors, now: Readings) -> Detectors:
@@ -141,28 +143,28 @@ def after_readings(detectors: Detectors, now: Readings) -> Detectors:
     )
 
 
-def alarms(bank: Bank, false_alarms: float) -> Bool[np.ndarray, " M"]:
+def alarms(test: ShiryaevRoberts, false_alarms: float) -> Bool[np.ndarray, " M"]:
     """Whether the average over the sizes of a fault has reached the threshold."""
-    return np.logaddexp.reduce(bank.log, axis=1) - np.log(bank.log.shape[1]) >= np.log(threshold(false_alarms))
+    return np.logaddexp.reduce(test.log, axis=1) - np.log(test.log.shape[1]) >= np.log(threshold(false_alarms))
 
 
-def beginnings(bank: Bank) -> Float[np.ndarray, " M"]:
+def beginnings(test: ShiryaevRoberts) -> Float[np.ndarray, " M"]:
     """The most likely beginning of each station's fault, if it has one."""
-    return bank.since[np.arange(len(bank.peak)), np.argmax(bank.peak, axis=1)]
+    return test.since[np.arange(len(test.peak)), np.argmax(test.peak, axis=1)]
 
 
-def _empty(count: int, size: int) -> Bank:
-    return Bank(*(np.full((count, size), value) for value in (-np.inf, -np.inf, np.nan)))
+def _empty(count: int, size: int) -> ShiryaevRoberts:
+    return ShiryaevRoberts(*(np.full((count, size), value) for value in (-np.inf, -np.inf, np.nan)))
 
 
-def _advanced(bank: Bank, first: np.ndarray, rest: np.ndarray, t: float) -> Bank:
+def _advanced(test: ShiryaevRoberts, first: np.ndarray, rest: np.ndarray, t: float) -> ShiryaevRoberts:
     seen = ~np.isnan(first)
     first, rest = np.where(seen, first, 0.0), np.where(seen, rest, 0.0)
-    log = np.minimum(np.logaddexp(bank.log + rest, first), LARGEST)
-    begins = first > bank.peak + rest
-    peak = np.where(begins, first, np.minimum(bank.peak + rest, LARGEST))
-    found = Bank(log, peak, np.where(begins, t, bank.since))
-    return Bank(*(np.where(seen, new, old) for new, old in zip(found, bank)))
+    log = np.minimum(np.logaddexp(test.log + rest, first), LARGEST)
+    begins = first > test.peak + rest
+    peak = np.where(begins, first, np.minimum(test.peak + rest, LARGEST))
+    found = ShiryaevRoberts(log, peak, np.where(begins, t, test.since))
+    return ShiryaevRoberts(*(np.where(seen, new, old) for new, old in zip(found, test)))
 
 
 def _log_ratio_stuck(

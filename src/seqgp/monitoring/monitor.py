@@ -192,8 +192,8 @@ def _noted(monitor: Monitor, now: Readings, paused: Bool[np.ndarray, " M"]) -> M
 
 def _judged(monitor: Monitor, now: Readings, evidence: Evidence) -> Monitor:
     """Alarms of this snapshot become flags."""
-    rate, banks = monitor.false_alarms, monitor.detectors
-    alarm = {kind: tests.alarms(getattr(banks, kind), rate) for kind in ("stuck", "level", "drift", "spread")}
+    rate, every = monitor.false_alarms, monitor.detectors
+    alarm = {kind: tests.alarms(getattr(every, kind), rate) for kind in ("stuck", "level", "drift", "spread")}
     with np.errstate(invalid="ignore"):
         alarm["spike"] = np.abs(now.z) >= tests.spike_bound(rate)
     active = np.isin(monitor.names, [flag.station for flag in monitor.flags])
@@ -202,20 +202,20 @@ def _judged(monitor: Monitor, now: Readings, evidence: Evidence) -> Monitor:
     for i in np.flatnonzero(np.any(list(alarm.values()), axis=0) & ~active & ~np.isnan(now.y)).tolist():
         name, flag = monitor.names[i], None
         if alarm["stuck"][i]:
-            flag = StationFlag(name, "stuck", float(tests.beginnings(banks.stuck)[i]), now.t, float(now.y[i]), np.nan)
+            flag = StationFlag(name, "stuck", float(tests.beginnings(every.stuck)[i]), now.t, float(now.y[i]), np.nan)
         elif alarm["level"][i] or alarm["drift"][i]:
             kind = "level" if alarm["level"][i] else "drift"
-            flag = _shift(evidence, name, float(tests.beginnings(getattr(banks, kind))[i]), now.t, without)
+            flag = _shift(evidence, name, float(tests.beginnings(getattr(every, kind))[i]), now.t, without)
             reset[i] = True
         elif alarm["spread"][i] and not alarm["spike"][i]:
             size = float(np.sqrt(np.nanmean(monitor.recent[i] ** 2)))
-            flag = StationFlag(name, "spread", float(tests.beginnings(banks.spread)[i]), now.t, size, np.nan)
+            flag = StationFlag(name, "spread", float(tests.beginnings(every.spread)[i]), now.t, size, np.nan)
         if flag is not None:
             flags.append(flag)
         elif alarm["spike"][i] and (found := _wrong_reading(monitor, now, i, evidence, without)) is not None:
             spikes.append(found)
     return monitor._replace(
-        detectors=tests.restarted(banks, reset),
+        detectors=tests.restarted(every, reset),
         flags=(*monitor.flags, *flags),
         wrong=(*monitor.wrong, *spikes),
         spikes=tuple(spikes),

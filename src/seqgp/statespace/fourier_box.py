@@ -83,10 +83,10 @@ class FourierBox(NamedTuple):
         )
         left_out = 1.0 - kept / whole
         error = max(abs(left_out), self._error(model, parameters, x, times) / whole)
-        told = {"modes": len(self.wave), "truncation_error": error, "variance_left_out": left_out}
+        accuracy = {"modes": len(self.wave), "truncation_error": error, "variance_left_out": left_out}
         if error <= MAX_ERROR:
-            return told, []
-        return told, [
+            return accuracy, []
+        return accuracy, [
             f"the covariance of {len(self.wave)} Fourier modes is off by up to {error:.0%} of the variance "
             f"({left_out:.0%} is of shorter waves than they have): give Advected a smaller shortest= or a larger "
             "margin=, or take noise for what is finer"
