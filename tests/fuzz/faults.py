@@ -49,14 +49,14 @@ def diverged_ep(monkeypatch) -> None:
 
 def permuted_rows(monkeypatch) -> None:
     """The data of a snapshot's stations are laid on the sites in the order of their coordinates."""
-    from seqgp.samplers.online import history
+    from seqgp.samplers.online import layout
 
-    honest = history._rows_in
+    honest = layout._rows_in
 
     def sorted_rows(sites, x):
         return np.sort(honest(sites, x))
 
-    monkeypatch.setattr(history, "_rows_in", sorted_rows)
+    monkeypatch.setattr(layout, "_rows_in", sorted_rows)
 
 
 def stale_fingerprint(monkeypatch) -> None:

@@ -8,7 +8,8 @@ import pytest
 import seqgp
 from seqgp.samplers.online import network
 from seqgp.samplers.online.filters import filter_of, run_filters
-from seqgp.samplers.online.history import build_timeline, operator_of
+from seqgp.samplers.online.history import build_timeline
+from seqgp.samplers.online.layout import operator_of
 from seqgp.statespace.latent_moments import latent_moments, moments_and_columns
 from seqgp.statespace.observation import Query
 

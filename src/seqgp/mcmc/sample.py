@@ -13,17 +13,50 @@ from jaxtyping import Key
 from seqgp.base.errors import SamplerError
 from seqgp.base.info import ChainInfo, UpdateInfo
 from seqgp.base.snapshot import Snapshot
+from seqgp.base.validation import lacking
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.mcmc.chains import CANDIDATES, Chains, Draws, Recipe, advance, log_likelihoods, rebase, start
 from seqgp.mcmc.diagnostics import diagnose, remarks
 from seqgp.mcmc.elliptical import SliceInfo
-from seqgp.mcmc.exploration import StepExploration
+from seqgp.mcmc.exploration import StepExploration, is_differentiable
+from seqgp.mcmc.informed import Informed
 from seqgp.mcmc.moves import SweepInfo
+from seqgp.mcmc.plain import Plain
 from seqgp.mcmc.plan import Budget, Plan, plan_of
 from seqgp.mcmc.problem import Problem
-from seqgp.mcmc.updates import Exploration, Tuned, WarmUp
+from seqgp.mcmc.updates import Exploration, Tuned, Updates, WarmUp
 from seqgp.model import Model
 from seqgp.runtime.progress import Progress
+
+UPDATES = {"plain": Plain, "informed": Informed}
+
+
+def choose_updates(updates: str | Updates) -> Updates | None:
+    """The updates that a user's ``updates=`` stands for; None for ``"auto"``, which the likelihood decides."""
+    if isinstance(updates, str) and updates == "auto":
+        return None
+    if isinstance(updates, str) and updates in UPDATES:
+        return UPDATES[updates]()
+    if isinstance(updates, Updates) and not isinstance(updates, type):
+        return updates
+    raise SamplerError(
+        f"updates = {updates!r}: expected 'auto', 'plain', 'informed', seqgp.Plain(…) or seqgp.Informed(…)"
+        + lacking(Updates, updates)
+    )
+
+
+def recipe_of(model: Model, updates: Updates | None, problem: Problem) -> Recipe:
+    """What is compiled in; by default, informed updates where the likelihood can be differentiated, else plain ones."""
+    if updates is not None and not updates.needs_gradient:
+        return Recipe(model, updates)
+    if is_differentiable(model, problem):
+        return Recipe(model, Informed() if updates is None else updates)
+    if updates is None:
+        return Recipe(model, Plain())
+    raise SamplerError(
+        f"updates = {updates.name!r} needs a likelihood that JAX can differentiate, and this one cannot be (a callback "
+        "to NumPy, or a loop that reverse mode does not know?): use updates='plain' or 'auto'"
+    )
 
 
 class Sampled(NamedTuple):

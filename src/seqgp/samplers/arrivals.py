@@ -31,13 +31,13 @@ class SeenBefore(NamedTuple):
         return self.why is not None
 
 
-def check_late(late: Any) -> None:
+def check_late(late: object) -> None:
     """Raise unless it says what to do with late data."""
     if late not in LATE:
         raise SamplerError(f"late = {late!r} is not one of {', '.join(map(repr, LATE))}")
 
 
-def remedy(sampler: Any, state: Any, t: float, late: str) -> str:
+def remedy(sampler: object, state: object, t: float, late: str) -> str:
     """Why late data at a time cannot be put into the past, and what to do about it; empty where they can."""
     fixed, history = getattr(state, "fixed_until", -math.inf), getattr(sampler, "history", None)
     if not isinstance(sampler, Revising):
@@ -69,7 +69,7 @@ class Arrivals:
         snapshots: Iterable[Snapshot],
         compare: Callable[[Snapshot], SeenBefore],
         late: LateOption,
-        sampler: Any,
+        sampler: object,
         state: Callable[[], State | None],
     ):
         self._snapshots, self._compare, self._late = snapshots, compare, late

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, PyTree
@@ -112,8 +112,8 @@ class ParticleTarget(NamedTuple):
     """What a rejuvenation works with."""
 
     evaluate: Callable[[Float[np.ndarray, "S d"]], Evaluated]
-    choose: Callable[[Any, np.ndarray], Any]  # filters of an index
-    either: Callable[[np.ndarray, Any, Any], Any]  # (take, new filters, old filters)
+    choose: Callable[[PyTree, np.ndarray], PyTree]  # filters of an index
+    either: Callable[[np.ndarray, PyTree, PyTree], PyTree]  # (take, new filters, old filters)
     prior: tuple[np.ndarray, np.ndarray]  # mean and sd of z
     on_grid: tuple[int, ...] = ()  # entries of z whose proposals lie on a grid, so that particles share them
     # (z, power): the gradient of the log evidence, about; where there are many parameters
@@ -134,7 +134,7 @@ class Rejuvenation(NamedTuple):
 
 def rejuvenate(
     rng: np.random.Generator, particles: Particles, filters: PyTree, target: ParticleTarget, forced: bool = False
-) -> tuple[Particles, Any, tuple[Rejuvenation, ...]]:
+) -> tuple[Particles, PyTree, tuple[Rejuvenation, ...]]:
     """The particles given the last snapshot, rejuvenated where their ESS is too low.
 
     Args:
@@ -160,11 +160,11 @@ def rejuvenate(
 
 def rejuvenate_at(
     rng: np.random.Generator, particles: Particles, filters: PyTree, power: float, target: ParticleTarget
-) -> tuple[Particles, Any, Rejuvenation]:
+) -> tuple[Particles, PyTree, Rejuvenation]:
     """New particles for the data before and a power of the last snapshot."""
     start = time.perf_counter()
     size = len(particles.z)
-    best: tuple[Particles, Any] | None = None
+    best: tuple[Particles, PyTree] | None = None
     fits: list[StudentProposal] = []
     reference, spent, rounds = particles, 0, 0
     while rounds < (MAX_IMPORTANCE_ROUNDS if target.gradient is None else 1):
@@ -207,7 +207,7 @@ def _fit(particles: Particles, power: float, target: ParticleTarget) -> StudentP
 
 def _resample_and_move(
     rng: np.random.Generator, particles: Particles, filters: PyTree, power: float, target: ParticleTarget
-) -> tuple[Particles, Any, float, int]:
+) -> tuple[Particles, PyTree, float, int]:
     """Resampled in proportion to the weights, then moved by Metropolis steps over the whole history.
 
     It leaves the target as it is whatever the fit, and never sticks. In many dimensions a random walk needs many moves:
@@ -247,7 +247,7 @@ def _resample_and_move(
 
 def _resample_and_follow(
     rng: np.random.Generator, particles: Particles, power: float, target: ParticleTarget
-) -> tuple[Particles, Any, float, int]:
+) -> tuple[Particles, PyTree, float, int]:
     """One particle in ``SHARE`` resampled, and moved by gradients; every point on the way is a new particle.
 
     The filters of all of them are run once at the end, which for unbiased estimates of the evidence is a refresh.

@@ -12,12 +12,11 @@ from jaxtyping import Array, Key
 from seqgp.base.info import ChainInfo
 from seqgp.base.snapshot import Snapshot
 from seqgp.mcmc.plan import budget_of, check_chains
-from seqgp.mcmc.sample import info_of, merge, sample_first
+from seqgp.mcmc.sample import choose_updates, info_of, merge, recipe_of, sample_first
 from seqgp.mcmc.updates import Updates
 from seqgp.model import Model
 from seqgp.runtime.progress import Progress
 from seqgp.samplers.full.stacked import FullState, check_snapshots, f_at_data, stacked_problem
-from seqgp.samplers.sequential.sampler import choose_updates, recipe_of
 from seqgp.samplers.validation import check_together, model_digest
 
 

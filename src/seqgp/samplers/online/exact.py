@@ -8,12 +8,12 @@ posterior in the limit of particles, however few the paths.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, PyTree
 
 from seqgp.linalg.types import Array
 from seqgp.runtime.engine import compiled, in_threads
@@ -134,7 +134,9 @@ def padded_length(length: int) -> int:
     return 2 ** max(4, int(np.ceil(np.log2(length))))
 
 
-def exact_filters(history: Timeline, shared: SharedHistory, z: Float[np.ndarray, "S d"]) -> tuple[Filters, Any, float]:
+def exact_filters(
+    history: Timeline, shared: SharedHistory, z: Float[np.ndarray, "S d"]
+) -> tuple[Filters, PyTree, float]:
     """Filters given EP over the whole history; each group's sites and last states but one; seconds of compilation.
 
     They follow from data, ``z`` and the shared sites alone, so that a state from disk has the same, bit for bit.
@@ -194,7 +196,7 @@ def evaluate_with(
     return ExactEvaluation(ExactFilters(filters, draws), before, increment, spent)
 
 
-def _last_increments(history: Timeline, filters: Filters, states: list[Any]) -> Float[np.ndarray, " S"]:
+def _last_increments(history: Timeline, filters: Filters, states: list[PyTree]) -> Float[np.ndarray, " S"]:
     """Of the last snapshot by EP of it alone, from the states before it: by the program that takes new snapshots."""
     segment = history.segments[-1]
     alone = segment._replace(observations=segment.observations[-1:])

@@ -16,9 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PyTree
 
+from seqgp.linalg.types import Array
 from seqgp.runtime.engine import compiled, cores, in_threads
 from seqgp.runtime.parallel import gathered, placed, share, spread
-from seqgp.samplers.online.history import Timeline, operator_of
+from seqgp.samplers.online.history import Timeline
+from seqgp.samplers.online.layout import operator_of
 from seqgp.samplers.online.programs import (
     SharedMatrices,
     begin_filters,
@@ -45,7 +47,7 @@ LANES = 16  # groups are of whole bundles: what a processor computes at once mus
 class Filters(NamedTuple):
     """Matrices and states of the filters of this process's particles, in groups of consecutive ones."""
 
-    groups: tuple[tuple[Any, Any], ...]
+    groups: tuple[tuple[PyTree, PyTree], ...]
     segment: int  # of the history, whose filter they belong to
     keys: Float[np.ndarray, "S J"] | None = None  # the space entries of each z, where eigenvectors may be shared
 
@@ -209,7 +211,7 @@ def _shared(filters: Filters) -> bool:
     return isinstance(filters.groups[0][0], SharedMatrices)
 
 
-def _laid_open(filters: Filters) -> tuple[Any, np.ndarray, list[Any]]:
+def _laid_open(filters: Filters) -> tuple[PyTree, np.ndarray, list[Array]]:
     """Parameters and states of all particles, and the place of each among the bases of all groups."""
     plain, places, bases = [], [], []
     for matrices, state in filters.groups:
@@ -219,7 +221,7 @@ def _laid_open(filters: Filters) -> tuple[Any, np.ndarray, list[Any]]:
     return _joined(tuple(plain)), np.concatenate(places), bases
 
 
-def _assembled(plain: PyTree, place: np.ndarray, bases: list[Any], segment: int, keys: np.ndarray | None) -> Filters:
+def _assembled(plain: PyTree, place: np.ndarray, bases: list[Array], segment: int, keys: np.ndarray | None) -> Filters:
     groups = []
     for part in particle_slices(len(place)):
         parameters, state = jax.tree.map(lambda leaf: leaf[part], plain)  # noqa: B023
@@ -237,7 +239,7 @@ def group_bounds(filters: Filters) -> np.ndarray:
     return share(particle_count(filters)).start + np.cumsum([0, *_sizes(filters)])
 
 
-def filter_of(filters: Filters, particle: int, filter: Filter | None = None) -> tuple[Any, Any]:
+def filter_of(filters: Filters, particle: int, filter: Filter | None = None) -> tuple[PyTree, PyTree]:
     """Matrices and state of one particle; the filter is needed where particles share eigenvectors."""
     ends = np.cumsum(_sizes(filters))
     process, place = divmod(particle, int(ends[-1]))
@@ -303,11 +305,11 @@ def particle_slices(count: int) -> list[slice]:
     return [slice(int(a), int(b)) for a, b in itertools.pairwise(bounds)]
 
 
-def _joined(groups: tuple[Any, ...]) -> Any:
+def _joined(groups: tuple[PyTree, ...]) -> PyTree:
     # By NumPy: JAX would compile each slice and concatenation of its own.
     return jax.tree.map(lambda *leaves: np.concatenate([np.asarray(leaf) for leaf in leaves]), *groups)
 
 
-def _split(whole: Any, count: int, segment: int, keys: np.ndarray | None) -> Filters:
+def _split(whole: object, count: int, segment: int, keys: np.ndarray | None) -> Filters:
     groups = (jax.tree.map(lambda leaf: leaf[part], whole) for part in particle_slices(count))  # noqa: B023
     return Filters(tuple(placed(group, count) for group in groups), segment, keys)

@@ -13,8 +13,6 @@ predicted with the model's noise all the same; and data may be left out for all 
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,7 +26,8 @@ from seqgp.likelihoods.gaussian import nominal_context
 from seqgp.runtime.engine import compiled, in_threads
 from seqgp.runtime.parallel import gathered
 from seqgp.samplers.online.filters import Filters, particle_count
-from seqgp.samplers.online.history import Timeline, context_on, operator_of
+from seqgp.samplers.online.history import Timeline
+from seqgp.samplers.online.layout import context_on, operator_of
 from seqgp.samplers.online.programs import over_particles
 from seqgp.statespace.latent_moments import latent_moments, moments_and_columns
 from seqgp.statespace.leave_one_out import leave_one_out, without
@@ -50,7 +49,7 @@ def loo_of_step(
         return LeaveOneOut(*np.full((6, n), np.nan)), 0.0
     size = history.filter.padded_size(n)
 
-    def longer(tree: PyTree) -> Any:
+    def longer(tree: PyTree) -> PyTree:
         return jax.tree.map(lambda leaf: pad_rows(np.asarray(leaf), n, size), tree)
 
     x, own = longer(snapshot.x), longer(snapshot.context)

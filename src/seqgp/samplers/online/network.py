@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,6 +18,7 @@ from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.modes import commuting_error, space_modes
 from seqgp.statespace.network import Compression, NetworkFilter
 from seqgp.statespace.observation import Observation
+from seqgp.statespace.protocol import Filter
 from seqgp.statespace.rank import DENSE_BELOW, FIRST, TWO_LEVELS, most_gaps
 from seqgp.statespace.takeover import RECENT
 from seqgp.statespace.two_level import MULTIPLE
@@ -72,7 +73,7 @@ def suits_network(
     plan: NetworkPlan,
     observation: Observation,
     recent: Sequence[SiteGaps],
-    now: Any,
+    now: Filter | None,
 ) -> bool:
     """Whether the filter of low rank takes a snapshot of Gaussian data with one noise level.
 

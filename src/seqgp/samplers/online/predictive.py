@@ -20,7 +20,8 @@ from seqgp.runtime.engine import compiled, in_threads
 from seqgp.runtime.parallel import gathered
 from seqgp.samplers.online.budget import LEAST_SLOTS, check_query
 from seqgp.samplers.online.filters import Filters, chosen, group_bounds, particle_count
-from seqgp.samplers.online.history import Timeline, all_known, operator_of
+from seqgp.samplers.online.history import Timeline
+from seqgp.samplers.online.layout import all_known, operator_of
 from seqgp.samplers.online.programs import over_particles
 from seqgp.samplers.online.shared_map import shared_map, takes_shared_map
 from seqgp.statespace.delayed import DelayedFilter

@@ -35,7 +35,7 @@ from seqgp.statespace.takeover import take_over
 SHARED_FROM = 200  # sites from which it pays
 MOST_ENTRIES = 2  # space lengthscales; with more of them hardly two particles would share a cell
 
-_KNOWN: weakref.WeakValueDictionary[tuple, Any] = weakref.WeakValueDictionary()
+_KNOWN: weakref.WeakValueDictionary[tuple, Array] = weakref.WeakValueDictionary()
 
 
 class SharedMatrices(NamedTuple):
@@ -74,13 +74,13 @@ def shares_space(filter: Filter) -> bool:
     return whole and filter.sites >= SHARED_FROM and space_entries(filter.ssm) is not None
 
 
-def shared_matrices(filter: Any, parameters: Any, keys: Float[np.ndarray, "S J"]) -> SharedMatrices:
+def shared_matrices(filter: object, parameters: Parameters, keys: Float[np.ndarray, "S J"]) -> SharedMatrices:
     """Of particles with these parameters, whose space entries of ``z`` are ``keys``."""
     unique, place = np.unique(keys, axis=0, return_inverse=True)
     return with_room(parameters, place.reshape(-1), bases_of(filter, unique))
 
 
-def with_room(parameters: Any, place: Int[np.ndarray, " S"], bases: list[Array]) -> SharedMatrices:
+def with_room(parameters: Parameters, place: Int[np.ndarray, " S"], bases: list[Array]) -> SharedMatrices:
     """Each basis that is used, once; the last one again up to a power of two, so that few numbers of them compile."""
     names = [id(one) for one in bases]
     used = [names[i] for i in place.tolist()]
@@ -115,13 +115,13 @@ def _basis(ssm: StateSpaceModel, x, mask, z) -> Float[Array, "1+M M"]:
     return jnp.concatenate([values[None, :], vectors])
 
 
-def matrices_of(filter: Any, parameters: Parameters, basis: Float[Array, "1+M M"]) -> Any:
+def matrices_of(filter: Any, parameters: Parameters, basis: Float[Array, "1+M M"]) -> PyTree:
     """The matrices of one particle from its parameters and its basis."""
     (own,) = filter.ssm.own(parameters)
     return filter.from_basis(parameters, own["scale"] ** 2 * basis[0], basis[1:])
 
 
-def over_shared(filter: Any, function: Callable, shared: SharedMatrices, *rest: PyTree) -> Any:
+def over_shared(filter: object, function: Callable, shared: SharedMatrices, *rest: PyTree) -> PyTree:
     """A function of one particle's matrices (and more) for many, one after the other; other bases are not copied."""
 
     def one(inputs):
@@ -132,7 +132,7 @@ def over_shared(filter: Any, function: Callable, shared: SharedMatrices, *rest: 
     return jax.lax.map(one, (shared.parameters, jnp.asarray(shared.place), *rest))
 
 
-def matrices_at(filter: Any, shared: SharedMatrices, particle: int) -> Any:
+def matrices_at(filter: object, shared: SharedMatrices, particle: int) -> PyTree:
     """The matrices of one of the particles."""
     own = jax.tree.map(lambda leaf: np.asarray(leaf)[particle], shared.parameters)
     return matrices_of(filter, own, shared.bases[int(np.asarray(shared.place)[particle])])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -100,18 +100,17 @@ def _check_times(state: OnlineState, late: list[Snapshot], history: int | None) 
         )
 
 
-def revise_filters(step: OnlineStep, old: Timeline, revision: Revision) -> float:
+def revise_filters(step: OnlineStep, revision: Revision) -> float:
     """Run the filters of a step's particles over the revised history, and set their weights.
 
     Args:
-        step: a step that has not taken in anything, with the particles before the revision.
-        old: the history before the revision.
+        step: a step that has not taken in anything, with particles and history before the revision.
         revision: the revised snapshots.
 
     Returns:
         by how much the sum of the log predictive densities changed, where the past is discounted; otherwise 0.
     """
-    before = step.particles
+    before, old = step.particles, step.history
     step.history = _history(step, old, revision)._replace(rebuilt=False)
     check_memory(step.history, len(before.z))
     filters, increments = step.increments(step.history, before.z)
@@ -135,18 +134,18 @@ def _history(step: OnlineStep, old: Timeline, revision: Revision) -> Timeline:
     ssm, latent, snapshots, together = step.ssm, step.latent, revision.snapshots, step.past.together
     if ssm.model.likelihood.pointwise:
         return build_timeline(ssm, latent, snapshots, (None,) * len(snapshots), together, old.plan)
-    first, z, weights = revision.first, step.particles.z, step.particles.weights()
+    first, particles = revision.first, step.particles
     live: Live | None = None
     if first:
         kept = build_timeline(ssm, latent, snapshots[:first], old.linearised_snapshots[:first], together, old.plan)
-        live = Live(kept, run_filters(kept, z, first)[0])
+        live = Live(kept, run_filters(kept, particles.z, first)[0])
     for i in range(first, len(snapshots)):
-        found = update_filters(ssm, latent, live, z, snapshots[i], step.rng, lambda _: weights)
+        found = update_filters(ssm, latent, live, particles, snapshots[i], step.rng, sees_past_alone=False)
         step.spend(found.spent)
         live = Live(found.history, found.filters)
         if i < len(snapshots) - 1:  # the correction of the last one is found after the rejuvenation, as in each step
             ratios, _ = ratios_of(live.history, live.filters, step.rng)
-            live = live._replace(history=live.history.corrected(ratios.correction(step.particles)))
+            live = live._replace(history=live.history.corrected(ratios.correction(particles)))
     assert live is not None
     return build_timeline(ssm, latent, snapshots, live.history.linearised_snapshots, together, old.plan)
 
@@ -246,9 +245,9 @@ def _f_moments(filter: Filter, query: Query, all_matrices, states):
     return over_particles(filter, one, query)(all_matrices, states)
 
 
-def _mixture(weights: np.ndarray, mean: np.ndarray, variance: Any) -> _Moments:
+def _mixture(weights: np.ndarray, mean: np.ndarray, variance: np.ndarray | float) -> _Moments:
     alive = weights > 0
     weights, mean = weights[alive], mean[alive]
-    inside = variance[alive] if np.ndim(variance) else variance
+    inside = variance[alive] if isinstance(variance, np.ndarray) else variance
     mixed = weights @ mean
     return _Moments(mixed, np.sqrt(weights @ ((mean - mixed) ** 2 + inside)))

@@ -6,7 +6,6 @@ import functools
 import numbers
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,8 +27,9 @@ from seqgp.runtime.progress import Progress
 from seqgp.samplers.ibis import Particles, systematic
 from seqgp.samplers.online.black_box import by_values
 from seqgp.samplers.online.filters import Spent
-from seqgp.samplers.online.history import begin, check_latent
+from seqgp.samplers.online.history import begin
 from seqgp.samplers.online.info import online_info
+from seqgp.samplers.online.layout import LatentOption, check_latent
 from seqgp.samplers.online.loo import loo_of_step
 from seqgp.samplers.online.pending import Pending
 from seqgp.samplers.online.predictive import draws_at_data
@@ -37,7 +37,7 @@ from seqgp.samplers.online.programs import entries_on_grid
 from seqgp.samplers.online.revise import list_of_late, movement, revise_filters, revised_history
 from seqgp.samplers.online.state import Live, OnlineState
 from seqgp.samplers.online.stations import check_by_station, station_noise_of
-from seqgp.samplers.online.step import OnlineStep, Past
+from seqgp.samplers.online.step import OnlineStep, StepSettings, past_of
 from seqgp.samplers.online.watch import FALSE_ALARMS, Watch, checked_rate, checked_robust
 from seqgp.samplers.online.watched import revised_info, watched_step
 from seqgp.samplers.proposals import log_normal, normal_points
@@ -90,7 +90,7 @@ class OnlineSampler:
         draws: int = 1000,
         history: int | None = None,
         forget: float = 1.0,
-        latent: Any = "auto",
+        latent: LatentOption = "auto",
         order: int = ORDER,
         paths: int | str = 0,
         robust: str = "flag",
@@ -167,10 +167,7 @@ class OnlineSampler:
     ) -> tuple[OnlineState, OnlineInfo]:
         start = time.perf_counter()
         rng, key_draws = _generators(key)
-        step = OnlineStep(
-            self.ssm, self.latent, self.forget, rng, self._from_prior(rng, snapshot), progress, self._paths()
-        )
-        step.update(None, snapshot)
+        step = OnlineStep.first(self._settings, rng, self._from_prior(rng, snapshot), snapshot, progress)
         if not self.model.likelihood.pointwise:
             step.recentre()
         return self._finished(key_draws, step, start, _ahead(step))
@@ -204,12 +201,10 @@ class OnlineSampler:
     ) -> tuple[OnlineState, OnlineInfo]:
         start = time.perf_counter()
         rng, key_draws = _generators(key)
-        before = state.particles.advanced(self.forget)
-        step = OnlineStep(self.ssm, self.latent, self.forget, rng, before, progress, self._paths())
-        step.past = Past(state.evaluated_at, state.dropped, state.memory, state.correction)
-        live = state.revived(self.model)
-        step.pending = Pending(state.pending, live.pending)
-        step.update(live, snapshot)
+        before, live = state.particles.advanced(self.forget), state.revived(self.model)
+        past, pending = past_of(state), Pending(state.pending, live.pending)
+        step = OnlineStep(self._settings, rng, before, live, past, pending, progress)
+        step.update(snapshot)
         return self._finished(key_draws, step, start, state.log_evidence + _ahead(step), state.revisions)
 
     def revise(
@@ -242,10 +237,10 @@ class OnlineSampler:
         revision = revised_history(state, late, self.history)
         check_together(key, *late, state.particles.z, particles=self.particles)
         rng, key_draws = _generators(key)
-        step = OnlineStep(self.ssm, self.latent, self.forget, rng, state.particles, progress, self._paths())
-        step.past = Past(state.evaluated_at, state.dropped, state.memory)  # corrections by paths are made anew
         live = state.revived(self.model)
-        moved = revise_filters(step, live.history, revision)
+        past = past_of(state)._replace(correction=None)  # corrections by paths are made anew
+        step = OnlineStep(self._settings, rng, state.particles, live, past, Pending(), progress)
+        moved = revise_filters(step, revision)
         revisions = state.revisions + 1 - revision.added
         reached, info = self._finished(key_draws, step, start, state.log_evidence + moved, revisions, revised=True)
         if state.watch is not None:
@@ -264,10 +259,8 @@ class OnlineSampler:
         self._check_state(state, "refresh")
         check_together(key, state.particles.z, particles=self.particles)
         rng, key_draws = _generators(key)
-        step = OnlineStep(self.ssm, self.latent, self.forget, rng, state.particles, progress, self._paths())
-        step.past = Past(state.evaluated_at, state.dropped, state.memory, state.correction)
         live = state.revived(self.model)
-        step.history, step.filters = live.history, live.filters
+        step = OnlineStep(self._settings, rng, state.particles, live, past_of(state), Pending(), progress)
         if not self._paths():
             return state, online_info(state, step, 0, None, time.perf_counter() - start, self.approximate())
         step.refresh()
@@ -291,6 +284,10 @@ class OnlineSampler:
 
     def _paths(self) -> int | str:
         return 0 if self.model.likelihood.conjugate or self.approximate() else self.paths
+
+    @property
+    def _settings(self) -> StepSettings:
+        return StepSettings(self.ssm, self.latent, self.forget, self._paths())
 
     def _finished(
         self, key, step: OnlineStep, start: float, log_evidence: float, revisions: int = 0, revised: bool = False
@@ -346,7 +343,7 @@ class OnlineSampler:
 
     def _named(
         self, z: np.ndarray, drawn: np.ndarray, step: OnlineStep
-    ) -> tuple[np.ndarray, dict[str, Any], np.ndarray]:
+    ) -> tuple[np.ndarray, dict[str, np.ndarray], np.ndarray]:
         """``f`` at the data, all parameters by name, and all of ``z``."""
         q = len(self.ssm.in_state)
         run, seconds = compiled(_natural, self.ssm, z, drawn[:, :q] / np.asarray(self.ssm.coefficient_scales()))

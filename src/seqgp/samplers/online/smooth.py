@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,8 @@ from seqgp.linalg.types import Array
 from seqgp.runtime.engine import compiled, cores, in_threads
 from seqgp.samplers.online.black_box import with_table
 from seqgp.samplers.online.budget import check_paths
-from seqgp.samplers.online.history import Timeline, build_timeline, dense_filter, new_rows, observation_of, operator_of
+from seqgp.samplers.online.history import Timeline, build_timeline
+from seqgp.samplers.online.layout import dense_filter, new_rows, observation_of, operator_of
 from seqgp.samplers.online.network import network_filter
 from seqgp.samplers.online.quadratics import LinearisedSnapshot
 from seqgp.samplers.online.sampler import OnlineSampler
@@ -47,7 +48,7 @@ def smooth(
     sampler: OnlineSampler,
     state: OnlineState,
     times: Sequence[float],
-    x: Any = None,
+    x: object = None,
     draws: int | None = None,
     context: Context = None,
 ) -> Smoothed:
@@ -99,14 +100,14 @@ def smooth(
     return Smoothed(wanted, tuple(asked[t].x for t in wanted), tuple(found[t] for t in wanted))
 
 
-def _checked_times(times: Any) -> tuple[float, ...]:
+def _checked_times(times: object) -> tuple[float, ...]:
     found = as_floats(times, "smooth: times")
     if found.ndim != 1 or not found.size:
         raise DataError(f"smooth: times = {times} is not a list of times; for one time give [t]")
     return tuple(found.tolist())
 
 
-def _checked_inputs(sampler: OnlineSampler, state: OnlineState, x: Any) -> Float[np.ndarray, "n D"]:
+def _checked_inputs(sampler: OnlineSampler, state: OnlineState, x: object) -> Float[np.ndarray, "n D"]:
     found = as_inputs(x, "smooth: x")
     if found.ndim != 2 or 0 in found.shape:
         raise DataError(f"smooth: x has shape {found.shape}, expected (n, D)")

@@ -8,19 +8,19 @@ together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Key
+from jaxtyping import Float, Key, PyTree
 
 from seqgp.base.errors import SamplerError
-from seqgp.base.snapshot import Snapshot
+from seqgp.base.snapshot import Context, Snapshot
 from seqgp.linalg.factor import covariance_root, solve_lower
 from seqgp.linalg.types import Array
 from seqgp.runtime.engine import compiled, cores, in_threads
-from seqgp.samplers.online.history import SiteLayout, observation_of
+from seqgp.samplers.online.layout import SiteLayout, observation_of
 from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.observation import Observation
 from seqgp.statespace.update import approximate_update, gaussian_update
@@ -33,7 +33,7 @@ class Rows(NamedTuple):
 
     t: Float[np.ndarray, " K"]
     x: Float[np.ndarray, "K D"]
-    columns: Any
+    columns: PyTree
     design: Float[np.ndarray, "K q"]
 
 
@@ -42,7 +42,7 @@ def draws_of_the_past(
     ssm: StateSpaceModel,
     snapshots: Sequence[Snapshot],
     z: Float[np.ndarray, "draws d"],
-    asked: Sequence[tuple[float, np.ndarray, Any]],
+    asked: Sequence[tuple[float, np.ndarray, Context]],
 ) -> list[Float[np.ndarray, "draws n"]]:
     """``f`` at times and inputs given all data, one joint draw for each value of the parameters.
 
@@ -85,7 +85,7 @@ def _data(ssm: StateSpaceModel, snapshots: Sequence[Snapshot]) -> tuple[Observat
     return whole, Rows(t, np.concatenate([one.x for one in snapshots]), whole.columns, whole.design)
 
 
-def _rows(ssm: StateSpaceModel, asked: Sequence[tuple[float, np.ndarray, Any]]) -> Rows:
+def _rows(ssm: StateSpaceModel, asked: Sequence[tuple[float, np.ndarray, Context]]) -> Rows:
     columns = [ssm.columns(t, x, context) for t, x, context in asked]
     whole = jax.tree.map(lambda *leaves: np.concatenate([np.asarray(leaf) for leaf in leaves]), *columns)
     t = np.concatenate([np.full(len(x), t) for t, x, _ in asked])

@@ -39,7 +39,8 @@ from seqgp.samplers.ibis import (
     systematic,
 )
 from seqgp.samplers.online.filters import LANES, Filters, Spent, chosen, either, particle_slices
-from seqgp.samplers.online.history import Timeline, dense_filter, observation_of
+from seqgp.samplers.online.history import Timeline
+from seqgp.samplers.online.layout import dense_filter, observation_of
 from seqgp.samplers.online.stations import ROOM, SMALLEST, values_of
 from seqgp.samplers.proposals import StudentProposal, log_normal
 from seqgp.statespace.dense import DenseFilter

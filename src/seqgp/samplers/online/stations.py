@@ -8,7 +8,7 @@ that joins begins with its prior. :mod:`seqgp.samplers.online.station_moves` rej
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,8 @@ from seqgp.likelihoods.gaussian import CONCENTRATION, RATIOS
 from seqgp.model import Model
 from seqgp.runtime.engine import compiled
 from seqgp.samplers.online.filters import Filters
-from seqgp.samplers.online.history import SiteLayout, Timeline, new_rows
+from seqgp.samplers.online.history import Timeline
+from seqgp.samplers.online.layout import SiteLayout, new_rows
 from seqgp.statespace.model import StateSpaceModel
 
 ROOM = 8  # stations by which the room for their ratios grows
@@ -60,7 +61,7 @@ class StationNoise(NamedTuple):
         return [head, *body, *rest]
 
 
-def check_by_station(model: Model, history: int | None, forget: float, latent: Any) -> None:
+def check_by_station(model: Model, history: int | None, forget: float, latent: object) -> None:
     """Raise, by name, where noises of stations do not go with another choice."""
     if not model.likelihood.by_station:
         return
@@ -105,11 +106,11 @@ def log_population(
     return np.log(np.maximum(drawn, SMALLEST))
 
 
-def stations_after(live: Any, x: Float[np.ndarray, "n D"]) -> int:
+def stations_after(history: Timeline | None, x: Float[np.ndarray, "n D"]) -> int:
     """The number of stations once data at ``x`` are there."""
-    if live is None:
+    if history is None:
         return len(np.unique(x, axis=0))
-    known = live.history.layout.x
+    known = history.layout.x
     return len(known) + len(new_rows(known, x))
 
 

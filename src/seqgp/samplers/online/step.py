@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -26,14 +26,15 @@ from seqgp.samplers.online.exact import (
 from seqgp.samplers.online.filters import Filters, Spent, chosen, either, run_filters
 from seqgp.samplers.online.gradients import MIN_PARAMETERS, gradient_of
 from seqgp.samplers.online.history import Timeline, build_timeline
+from seqgp.samplers.online.layout import LatentOption
 from seqgp.samplers.online.pending import Pending, advance_pending, may_spread
 from seqgp.samplers.online.programs import entries_on_grid
 from seqgp.samplers.online.quadratics import Memory, QuadraticFit, discounted_evidence
 from seqgp.samplers.online.rank import last_compressed, rank_due, with_accurate_rank
-from seqgp.samplers.online.state import Live
+from seqgp.samplers.online.state import Live, OnlineState
 from seqgp.samplers.online.station_moves import rejuvenate_stations
 from seqgp.samplers.online.stations import stations_after, with_ratios, with_station_room
-from seqgp.samplers.online.update import Ratios, central, ratios_of, update_filters
+from seqgp.samplers.online.update import Ratios, UpdatedFilters, central, ratios_of, update_filters
 from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.network import NetworkFilter
 from seqgp.statespace.paths import PATHS
@@ -64,41 +65,71 @@ class Past(NamedTuple):
         return np.zeros(len(z)) if self.memory is None else self.memory.log_evidence.at(z)
 
 
+def past_of(state: OnlineState) -> Past:
+    """What a state remembers of the past."""
+    return Past(state.evaluated_at, state.dropped, state.memory, state.correction)
+
+
+class StepSettings(NamedTuple):
+    """What a step needs to know of its sampler."""
+
+    ssm: StateSpaceModel
+    latent: LatentOption  # where the user wants the latent to live
+    forget: float  # the discount of the past
+    paths: int | str = 0  # of each particle, or "auto"; 0 where particles are not corrected by paths
+
+
 class OnlineStep:
-    """One step, from the arrival of its snapshot to rejuvenated particles with their filters.
+    """One step in progress, from the arrival of its snapshot to rejuvenated particles with their filters.
+
+    The first step of a run is made by :meth:`first`; others go on from particles and filters that there are.
 
     Args:
-        ssm: the model as a state-space model.
-        latent: where the user wants the latent to live.
-        forget: the discount of the past.
+        settings: of the sampler.
         rng: random numbers.
         particles: before the snapshot.
+        live: their filters, and the data so far.
+        past: what is known of the steps before.
+        pending: new particles that have not caught up with the data.
         progress: called with the share that is done.
-        paths: ``K`` of each particle, or ``"auto"``; 0 where particles are not corrected by paths.
     """
-
-    history: Timeline
-    filters: Filters
 
     def __init__(
         self,
-        ssm: StateSpaceModel,
-        latent: Any,
-        forget: float,
+        settings: StepSettings,
         rng: np.random.Generator,
         particles: Particles,
+        live: Live,
+        past: Past,
+        pending: Pending,
         progress: Progress | None,
-        paths: int | str = 0,
     ):
-        self.ssm, self.latent, self.forget = ssm, latent, forget
+        self.ssm, self.latent, self.forget, self.paths = settings
         self.rng, self.particles, self.progress = rng, particles, progress
-        self.paths = paths
-        self.past = Past()
+        self.history, self.filters = live.history, live.filters
+        self.past, self.pending = past, pending
         self.shared: SharedHistory | None = None  # with the sites that EP of all particles begins with
         self.draws: PathDraws | None = None  # of a step whose particles are corrected
         self.spent, self.rounds = Spent(), 0
         self.rejuvenations: tuple[Rejuvenation, ...] = ()
-        self.pending = Pending()  # new particles that have not caught up with the data
+
+    @classmethod
+    def first(
+        cls,
+        settings: StepSettings,
+        rng: np.random.Generator,
+        particles: Particles,
+        snapshot: Snapshot,
+        progress: Progress | None,
+    ) -> OnlineStep:
+        """The step of the first snapshot, with particles of the prior and filters updated with it."""
+        ssm = settings.ssm
+        if ssm.model.likelihood.by_station:
+            particles = particles._replace(z=with_station_room(ssm, rng, particles.z, stations_after(None, snapshot.x)))
+        found = update_filters(ssm, settings.latent, None, particles, snapshot, rng)
+        step = cls(settings, rng, particles, Live(found.history, found.filters), Past(), Pending(), progress)
+        step._take(found)
+        return step
 
     @property
     def number(self) -> int:
@@ -109,19 +140,18 @@ class OnlineStep:
         """Costs, added up as they come."""
         self.spent += spent
 
-    def update(self, live: Live | None, snapshot: Snapshot) -> None:
+    def update(self, snapshot: Snapshot) -> None:
         """The filters of all particles given the snapshot, and its log densities among the weights."""
         if self.ssm.model.likelihood.by_station:
-            live = self._make_room(live, snapshot)
-        before = self.particles
+            self._make_room(snapshot)
+        live = Live(self.history, self.filters)
+        self._take(update_filters(self.ssm, self.latent, live, self.particles, snapshot, self.rng))
 
-        def weights(increment: np.ndarray | None) -> np.ndarray:
-            return (before if increment is None else before._replace(log_increment=increment)).weights()
-
-        self.history, self.filters, increments, spent = update_filters(
-            self.ssm, self.latent, live, before.z, snapshot, self.rng, weights
-        )
-        self.spend(spent)
+    def _take(self, found: UpdatedFilters) -> None:
+        """Filters that have been updated with a snapshot, and what they say about the particles."""
+        before, increments = self.particles, found.increments
+        self.history, self.filters = found.history, found.filters
+        self.spend(found.spent)
         if self.history.rebuilt:
             # All filters were run anew, also where the particles have no parameters to rejuvenate.
             self.past = self.past._replace(evaluated_at=self.number)
@@ -129,16 +159,16 @@ class OnlineStep:
             before = before._replace(log_evidences=self._evidence_before(before.z, increments))
         self.particles = before._replace(log_increment=increments[:, -1])
         check_faults(self.history, before, self.particles.log_increment)
-        self.check_alive(f"at t = {snapshot.t}")
+        self.check_alive(f"at t = {self.history.snapshots[-1].t}")
 
-    def _make_room(self, live: Live | None, snapshot: Snapshot) -> Live | None:
+    def _make_room(self, snapshot: Snapshot) -> None:
         """Ratios of precisions for stations that join, drawn from each particle's population."""
         d, z = len(self.ssm.in_particles), self.particles.z
-        wider = with_station_room(self.ssm, self.rng, z, stations_after(live, snapshot.x))
-        if wider is z:
-            return live
-        self.particles = self.particles._replace(z=wider)
-        return None if live is None else live._replace(filters=with_ratios(live.filters, wider[:, d:]))
+        stations = stations_after(self.history, snapshot.x)
+        wider = with_station_room(self.ssm, self.rng, z, stations)
+        if wider is not z:
+            self.particles = self.particles._replace(z=wider)
+            self.filters = with_ratios(self.filters, wider[:, d:])
 
     def check_alive(self, when: str) -> None:
         """Raise where no particle has a weight."""
@@ -294,7 +324,8 @@ class OnlineStep:
             self.particles = found._replace(
                 log_evidences=found.log_increment, log_increment=np.zeros_like(found.log_increment)
             )
-            self.update(None, self.history.snapshots[0])
+            first = self.history.snapshots[0]
+            self._take(update_filters(self.ssm, self.latent, None, self.particles, first, self.rng))
             self.particles = found._replace(log_increment=self.particles.log_increment)
 
     def correct(self) -> Ratios:

@@ -7,8 +7,7 @@ all, and once more at the one nearest to their mean as the snapshot has weighted
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +22,8 @@ from seqgp.runtime.parallel import gathered
 from seqgp.samplers.ibis import Particles
 from seqgp.samplers.online.budget import check_memory
 from seqgp.samplers.online.filters import Filters, Spent, advanced, filter_of, group_bounds, particle_count, run_filters
-from seqgp.samplers.online.history import SiteLayout, Timeline, all_known, begin, first_filter, operator_of
+from seqgp.samplers.online.history import Timeline, begin
+from seqgp.samplers.online.layout import LatentOption, SiteLayout, all_known, first_filter, operator_of
 from seqgp.samplers.online.quadratics import LinearisedSnapshot, QuadraticFit
 from seqgp.samplers.online.state import Live
 from seqgp.statespace.linearise import Linearisation, SolverData, linearise, log_likelihood
@@ -45,17 +45,14 @@ class UpdatedFilters(NamedTuple):
     spent: Spent
 
 
-Weights = Callable[[Float[np.ndarray, " S"] | None], Float[np.ndarray, " S"]]  # from log densities of the snapshot
-
-
 def update_filters(
     ssm: StateSpaceModel,
-    latent: Any,
+    latent: LatentOption,
     live: Live | None,
-    z: Float[np.ndarray, "S d"],
+    particles: Particles,
     snapshot: Snapshot,
     rng: np.random.Generator,
-    weights: Weights,
+    sees_past_alone: bool = True,
 ) -> UpdatedFilters:
     """The filters of particles given one more snapshot.
 
@@ -63,20 +60,22 @@ def update_filters(
         ssm: the model as a state-space model.
         latent: where the user wants the latent to live.
         live: history and filters before the snapshot; ``None`` for the first one.
-        z: the values of the particles.
+        particles: before the snapshot.
         snapshot: the data.
         rng: random numbers.
-        weights: from the log increment of each particle to the weights; from ``None`` to those before the snapshot.
+        sees_past_alone: whether the weights know only the data before the snapshot. A linearisation is then found once
+            more where the snapshot moves their mean.
     """
+    z = particles.z
     if ssm.model.likelihood.pointwise:
         return _updated(ssm, latent, live, z, snapshot, None)
     white = rng.standard_normal((ANTITHETIC_PAIRS, len(snapshot.x)))
-    centre = central(z, weights(None))
+    centre = central(z, particles.weights())
     linearised, seconds = linearised_at(ssm, latent, live, z, centre, snapshot, white)
     found = _updated(ssm, latent, live, z, snapshot, linearised)
     increment = found.increments[:, -1]
-    if np.isfinite(increment).any():
-        again = central(z, weights(increment))
+    if sees_past_alone and np.isfinite(increment).any():
+        again = central(z, particles._replace(log_increment=increment).weights())
         if again != centre:
             linearised, more = linearised_at(ssm, latent, live, z, again, snapshot, white)
             found = _updated(ssm, latent, live, z, snapshot, linearised)
@@ -94,7 +93,7 @@ def central(z: Float[np.ndarray, "S d"], weights: Float[np.ndarray, " S"]) -> in
 
 def linearised_at(
     ssm: StateSpaceModel,
-    latent: Any,
+    latent: LatentOption,
     live: Live | None,
     z: Float[np.ndarray, "S d"],
     particle: int,
@@ -180,7 +179,7 @@ def solver_data(snapshot: Snapshot) -> SolverData:
 
 def _updated(
     ssm: StateSpaceModel,
-    latent: Any,
+    latent: LatentOption,
     live: Live | None,
     z: np.ndarray,
     snapshot: Snapshot,

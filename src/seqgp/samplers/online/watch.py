@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -152,12 +152,12 @@ def _moved_rows(watch: Watch, monitor: Monitor) -> np.ndarray:
     before = watch.monitor.names
     if monitor.names[: len(before)] == before:
         return watch.rows
-    place: dict[str, Any] = {name: i for i, name in enumerate(monitor.names)}
+    place = {name: i for i, name in enumerate(monitor.names)}
     number = np.array([place.get(name, -1) for name in before] + [-1], np.int32)
     return number[watch.rows]
 
 
-def _stacked(rows: np.ndarray, row: np.ndarray, fill: Any) -> np.ndarray:
+def _stacked(rows: np.ndarray, row: np.ndarray, fill: float) -> np.ndarray:
     """Rows of different lengths as one array."""
     width = max(rows.shape[1], len(row))
     wide = np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=fill)

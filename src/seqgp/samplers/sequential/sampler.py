@@ -14,19 +14,16 @@ from jaxtyping import Float, Key
 from seqgp.base.errors import DataError, SamplerError
 from seqgp.base.info import ChainInfo
 from seqgp.base.snapshot import Snapshot
-from seqgp.base.validation import lacking, positive
+from seqgp.base.validation import positive
 from seqgp.fields.choice import choose_latent
 from seqgp.fields.protocol import Latent, LatentChoice
 from seqgp.fields.sites import Observe, Window, first_window
 from seqgp.kernels.delayed import refuse_moving
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.mcmc.chains import Recipe
-from seqgp.mcmc.exploration import is_differentiable
-from seqgp.mcmc.informed import Informed
-from seqgp.mcmc.plain import Plain
 from seqgp.mcmc.plan import Plan, budget_of, check_chains, plan_of
 from seqgp.mcmc.problem import Problem, initial_problem, step_problem
-from seqgp.mcmc.sample import Sampled, info_of, merge, sample, sample_first, tune
+from seqgp.mcmc.sample import Sampled, choose_updates, info_of, merge, recipe_of, sample, sample_first, tune
 from seqgp.mcmc.updates import Updates
 from seqgp.means.base import covariate_effect
 from seqgp.model import Model
@@ -34,36 +31,6 @@ from seqgp.runtime.engine import compiled
 from seqgp.runtime.progress import Progress
 from seqgp.samplers.sequential.state import SequentialState, moments_of_z
 from seqgp.samplers.validation import check_snapshot, check_state, check_together, model_digest
-
-UPDATES = {"plain": Plain, "informed": Informed}
-
-
-def choose_updates(updates: str | Updates) -> Updates | None:
-    """The updates that a user's ``updates=`` stands for; None for ``"auto"``, which the likelihood decides."""
-    if isinstance(updates, str) and updates == "auto":
-        return None
-    if isinstance(updates, str) and updates in UPDATES:
-        return UPDATES[updates]()
-    if isinstance(updates, Updates) and not isinstance(updates, type):
-        return updates
-    raise SamplerError(
-        f"updates = {updates!r}: expected 'auto', 'plain', 'informed', seqgp.Plain(…) or seqgp.Informed(…)"
-        + lacking(Updates, updates)
-    )
-
-
-def recipe_of(model: Model, updates: Updates | None, problem: Problem) -> Recipe:
-    """What is compiled in; by default, informed updates where the likelihood can be differentiated, else plain ones."""
-    if updates is not None and not updates.needs_gradient:
-        return Recipe(model, updates)
-    if is_differentiable(model, problem):
-        return Recipe(model, Informed() if updates is None else updates)
-    if updates is None:
-        return Recipe(model, Plain())
-    raise SamplerError(
-        f"updates = {updates.name!r} needs a likelihood that JAX can differentiate, and this one cannot be (a callback "
-        "to NumPy, or a loop that reverse mode does not know?): use updates='plain' or 'auto'"
-    )
 
 
 class SequentialSampler:
