@@ -82,7 +82,7 @@ class SeqgpForecaster(BaseForecaster):
         """Small settings, for sktime's own checks."""
         return [{"particles": 16, "draws": 40}, {"particles": 16, "draws": 20, "history": 10, "seed": 1}]
 
-    def _fit(self, y: pd.Series, X: Any, fh: Any) -> SeqgpForecaster:
+    def _fit(self, y: pd.Series, X: object, fh: object) -> SeqgpForecaster:
         model = default_model(y.to_numpy(dtype=float)) if self.model is None else self.model
         self._sampler = seqgp.OnlineSampler(
             model, particles=self.particles, draws=self.draws, history=self.history, forget=self.forget
@@ -92,7 +92,7 @@ class SeqgpForecaster(BaseForecaster):
         self._take(y)
         return self
 
-    def _update(self, y: pd.Series, X: Any = None, update_params: bool = True) -> SeqgpForecaster:
+    def _update(self, y: pd.Series, X: object = None, update_params: bool = True) -> SeqgpForecaster:
         """Parameters and latent have one posterior, so ``update_params`` makes no difference."""
         self._take(y)
         return self
@@ -116,22 +116,22 @@ class SeqgpForecaster(BaseForecaster):
             drawn.append(np.asarray(prediction.y)[:, 0])
         return index, np.stack(drawn, axis=1)
 
-    def _predict(self, fh: Any, X: Any = None) -> pd.Series:
+    def _predict(self, fh: object, X: object = None) -> pd.Series:
         index, drawn = self._forecasts(fh)
         return pd.Series(drawn.mean(axis=0), index=index, name=self._name)
 
-    def _predict_quantiles(self, fh: Any, X: Any, alpha: list[float]) -> pd.DataFrame:
+    def _predict_quantiles(self, fh: object, X: object, alpha: list[float]) -> pd.DataFrame:
         index, drawn = self._forecasts(fh)
         columns = pd.MultiIndex.from_product([self._get_varnames(), alpha])
         return pd.DataFrame(np.quantile(drawn, alpha, axis=0).T, index=index, columns=columns)
 
-    def _predict_var(self, fh: Any, X: Any = None, cov: bool = False) -> pd.DataFrame:
+    def _predict_var(self, fh: object, X: object = None, cov: bool = False) -> pd.DataFrame:
         if cov:
             raise NotImplementedError("SeqgpForecaster: cov=True; forecasts of different times are drawn independently")
         index, drawn = self._forecasts(fh)
         return pd.DataFrame(drawn.var(axis=0, ddof=1)[:, None], index=index, columns=self._get_varnames())
 
-    def _predict_proba(self, fh: Any, X: Any, marginal: bool = True) -> Any:
+    def _predict_proba(self, fh: object, X: object, marginal: bool = True) -> Any:
         """The draws themselves, as an empirical distribution of skpro."""
         with extra("sktime"):
             from skpro.distributions.empirical import Empirical  # pyright: ignore[reportMissingImports]

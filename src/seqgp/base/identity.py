@@ -105,7 +105,7 @@ class _Description:
             self._done[id(part)] = (part, text)  # held, so that nothing else gets its number
         return self._done[id(part)][1]
 
-    def _walked(self, part: Any) -> str:
+    def _walked(self, part: object) -> str:
         if isinstance(part, types.FunctionType):
             return self._function(part)
         return part.__qualname__ + self._code(part) if isinstance(part, type) else self._object(part)

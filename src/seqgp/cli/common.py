@@ -99,7 +99,7 @@ def _signals(flagged: bool) -> Iterator[None]:
     yield
 
 
-def end_at_once(number: int, frame: Any) -> None:
+def end_at_once(number: int, frame: object) -> None:
     """Before a command begins, while modules are imported, there is nothing to finish."""
     os.write(2, b"seqgp: interrupted before anything was done\n")
     os._exit(128 + number)
@@ -172,7 +172,7 @@ def _plain(value: Any) -> Any:
     return shown(value) if isinstance(value, (str, Path)) else value
 
 
-def shown(text: Any) -> str:
+def shown(text: object) -> str:
     """Text that may hold the name of a file, as it can be printed: bytes and control characters are spelled out."""
     printable = (c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in str(text))
     return "".join(printable).encode("utf-8", "backslashreplace").decode()
@@ -192,7 +192,7 @@ def _noting() -> Callable[..., None]:
     """What becomes of warnings while a command runs: a line each, said once, however often a table is read."""
     said: set[str] = set()
 
-    def note(message: Warning | str, *_: Any) -> None:
+    def note(message: Warning | str, *_: object) -> None:
         text = f"seqgp: note: {' '.join(str(message).split())}"
         if text not in said:
             said.add(text)

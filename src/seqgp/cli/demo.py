@@ -34,7 +34,7 @@ class Example(StrEnum):
 Only = Annotated[Example, typer.Argument(help="Which example: a map that moves, a line, or option quotes.")]
 
 
-def _after(example: Example = Example.regression, folder: Path = Path("seqgp-demo"), **_: Any) -> str:
+def _after(example: Example = Example.regression, folder: Path = Path("seqgp-demo"), **_: object) -> str:
     """What is true of a demo that was stopped."""
     if example is Example.localvol:
         return f"`seqgp localvol {folder}/quotes.csv -o {folder}/surfaces` goes on with it, given the same settings"

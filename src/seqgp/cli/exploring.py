@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from rich.console import Console
 
 from seqgp.cli.common import Debug, Force, Json, Mistake, check_target, command, show, shown
 from seqgp.cli.suggested import configuration_text
@@ -121,6 +122,6 @@ def _as_json(found: DataExploration) -> dict[str, Any]:
     return suggested._asdict() | {"priors": {name: list(prior) for name, prior in suggested.priors.items()}}
 
 
-def _say(out: Any, lines: list[str]) -> None:
+def _say(out: Console, lines: list[str]) -> None:
     for line in lines:
         out.print(line, markup=False)

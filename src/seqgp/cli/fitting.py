@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import typer
+from rich.console import Console
 
 from seqgp.base.info import Info
 from seqgp.base.remarks import add_up, headline
@@ -259,7 +260,7 @@ def report_run(
         | ({"revised": [step.extras for step in revisions]} if revisions else {})
     )
 
-    def text(out: Any) -> None:
+    def text(out: Console) -> None:
         if added == 0 and not revisions:
             out.print("nothing new was added", markup=False)
         for step in revisions:

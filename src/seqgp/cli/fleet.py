@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE
+from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 from typer.core import TyperGroup
@@ -68,7 +69,7 @@ def run(
     said = {"runs": folder, "streams": rows, "failed": len(found.failed)}
     worst = sorted(found.rows, key=lambda row: (row.error is None, -row.warnings))
 
-    def text(out: Any) -> None:
+    def text(out: Console) -> None:
         out.print(_table([(row, "done" if row.error is None else "failed") for row in worst]))
         steps = sum(row.added for row in found.rows)
         out.print(f"{shown(folder)}: {len(rows)} streams, {steps} new steps, {len(found.failed)} failed", markup=False)
@@ -85,7 +86,7 @@ def status(folder: Store, json: Json = False, debug: Debug = False) -> None:
     found = statuses(folder)
     counts = dict(Counter(one.state for one in found))
 
-    def text(out: Any) -> None:
+    def text(out: Console) -> None:
         out.print(_table([(one.outcome, one.state) for one in found]))
         out.print(", ".join(f"{count} {state}" for state, count in counts.items()), markup=False)
 
@@ -113,7 +114,7 @@ def report(
     without = stream_reports(folder, found, reports)
     fleet_page(folder, found, page)
 
-    def text(out: Any) -> None:
+    def text(out: Console) -> None:
         for name, why in without.items():
             out.print(shown(f"no report of {name}: {why}"), markup=False)
         out.print(f"wrote {shown(page)}", markup=False)

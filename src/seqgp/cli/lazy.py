@@ -72,7 +72,7 @@ class Commands(TyperGroup):
 class Deferred(TyperCommand):
     """A command of which only name and first line are known until it is run, or asked for its own help."""
 
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+    def make_context(self, info_name: str | None, args: list[str], parent: object = None, **extra: object) -> Any:
         """The context of the command itself, which runs in this one's place."""
         assert self.name is not None
         return loaded(self.name).make_context(info_name, args, parent, **extra)

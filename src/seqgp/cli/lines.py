@@ -19,7 +19,7 @@ class StepLines:
         quiet: whether nothing is printed, as where the result is for machines.
     """
 
-    def __init__(self, data: Mapping[str, Any], quiet: bool = False):
+    def __init__(self, data: Mapping[str, object], quiet: bool = False):
         self._data, self._quiet = data, quiet
         self.infos: list[Info] = []
 

@@ -59,7 +59,7 @@ def day_lines(row: dict[str, Any]) -> list[str]:
     return [first, *(f"  warning: {text}" for text in row["warnings"])]
 
 
-def write_excluded(folder: Path, excluded: Any) -> None:
+def write_excluded(folder: Path, excluded: object) -> None:
     """The log of quotes that were left out."""
     write_csv(folder / "excluded.csv", excluded, index=True)
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.box import SIMPLE
+from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -182,7 +183,7 @@ def check(
         "set_aside": [d.path for d in mended],
     }
 
-    def text(out: Any) -> None:
+    def text(out: Console) -> None:
         if mended:
             last = f"after step {store.latest().number}" if len(store) else "from the beginning"
             out.print(f"mended: {len(mended)} files set aside or restored; the run goes on {last}", markup=False)
@@ -196,7 +197,7 @@ def check(
         raise typer.Exit(DAMAGED)
 
 
-def flagged_words(info: Any, store: Store) -> list[str]:
+def flagged_words(info: object, store: Store) -> list[str]:
     """The stations that are flagged after a step, in words."""
     stations = getattr(info, "stations", None)
     return [] if stations is None else [flag.sentence(lambda t: moment(store, t)) for flag in stations.flags]
@@ -260,12 +261,12 @@ def _transform_words(store: Store) -> str | None:
     return None if transform is None else transform.of(str(data.get("value") or "y"))
 
 
-def _statistics(draws: Any) -> list[np.ndarray]:
+def _statistics(draws: object) -> list[np.ndarray]:
     values = np.asarray(draws)
     return [values.mean(axis=0), values.std(axis=0), *np.quantile(values, [0.025, 0.5, 0.975], axis=0)]
 
 
-def _show_summary(out: Any, said: dict[str, Any], info: Any, times: str, lines: list[str]) -> None:
+def _show_summary(out: Console, said: dict[str, Any], info: Any, times: str, lines: list[str]) -> None:
     out.print(f"{said['run']}: {said['steps']} steps ({said['whole']} whole), {times}", markup=False)
     if said["missing"]["values"]:
         out.print(f"{said['missing']['values']:,} of {said['missing']['of']:,} data are missing", markup=False)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from rich.console import Console
 
 from seqgp.cli.common import Debug, Json, RunFolder, command, moment, open_run, show
 from seqgp.cli.lines import revised
@@ -18,7 +17,7 @@ def log(folder: RunFolder, json: Json = False, debug: Debug = False) -> None:
     found = revisions_of(store)
     plain = [one._asdict() | {"changes": [change._asdict() for change in one.changes]} for one in found]
 
-    def text(out: Any) -> None:
+    def text(out: Console) -> None:
         for one in found:
             said = revised(one.extras)
             out.print(f"step {one.step}, {one.when}, at {moment(store, one.t)}: {said}", markup=False)

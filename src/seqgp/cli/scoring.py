@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE
+from rich.console import Console
 from rich.table import Column, Table
 
 from seqgp.cli.common import Debug, Force, Json, Mistake, RunFolder, Seed, check_output, command, open_run, show
@@ -70,7 +71,7 @@ def plain_scores(found: Score) -> dict[str, Any]:
     return {"scores": rows, "pit": {way: found.pit_histogram(way) for way in ways}, "notes": list(found.notes)}
 
 
-def show_score(out: Any, found: Score, output: Path | None) -> None:
+def show_score(out: Console, found: Score, output: Path | None) -> None:
     """Two tables for people, the histogram of PIT, and what was not scored; narrow enough for 80 columns."""
     ways = list(dict.fromkeys(row.way for row in found.rows))
     shares = (f"{level:.0%}" for level in LEVELS)

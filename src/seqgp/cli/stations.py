@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.box import SIMPLE
+from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -43,7 +44,7 @@ def stations(
     show(said, json, lambda out: _show(out, found, output))
 
 
-def _show(out: Any, found: StationReport, output: Path | None) -> None:
+def _show(out: Console, found: StationReport, output: Path | None) -> None:
     table = Table(*(Column(name, no_wrap=True) for name in HEAD), box=SIMPLE)
     for one in found.stations:
         table.add_row(*(Text(cell) for cell in station_cells(one, found)))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from seqgp.cli.common import Debug, Force, Json, _plain, check_target, command, open_run, show
 from seqgp.io.files import write_atomically
@@ -30,7 +31,7 @@ def support(
     if output is not None:
         write_atomically(output, lambda file: file.write(text.encode()))
 
-    def said(out: Any) -> None:
+    def said(out: Console) -> None:
         out.print(
             text if output is None else f"{output}: attach it to your report; it holds {_held(found)}", markup=False
         )

@@ -140,7 +140,7 @@ def average(
     return Average(runs, dict(zip(runs, weights.tolist())), by)
 
 
-def _by_evidence(runs: Mapping[str, Any]) -> dict[str, float]:
+def _by_evidence(runs: Mapping[str, object]) -> dict[str, float]:
     evidence = evidence_of(runs)
     unknown = next((name for name, value in evidence.items() if not np.isfinite(value)), None)
     if unknown is not None:
@@ -153,7 +153,7 @@ def _by_evidence(runs: Mapping[str, Any]) -> dict[str, float]:
     return dict(zip(runs, (weights / weights.sum()).tolist()))
 
 
-def _given(runs: Mapping[str, Any], by: Mapping[str, float]) -> dict[str, float]:
+def _given(runs: Mapping[str, object], by: Mapping[str, float]) -> dict[str, float]:
     if set(by) != set(runs):
         raise DataError(f"average: weights are given for {', '.join(by)}, and the runs are {', '.join(runs)}")
     values = np.array([float(by[name]) for name in runs])
@@ -162,7 +162,7 @@ def _given(runs: Mapping[str, Any], by: Mapping[str, float]) -> dict[str, float]
     return dict(zip(runs, (values / values.sum()).tolist()))
 
 
-def _transform(run: Any) -> Any:
+def _transform(run: object) -> Any:
     store = getattr(run, "store", None)
     return None if store is None else transform_of(store.manifest.section("data"))
 

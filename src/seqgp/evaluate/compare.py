@@ -87,7 +87,7 @@ class Comparison(NamedTuple):
         return "\n".join([self.table(), *self.disagreements()])
 
 
-def compare(runs: Mapping[str, Any]) -> Comparison:
+def compare(runs: Mapping[str, object]) -> Comparison:
     """Compare models by runs over the same data.
 
     The evidence is the marginal density of the data, with parameters and latent function integrated out. Runs of the
@@ -128,7 +128,7 @@ def compare(runs: Mapping[str, Any]) -> Comparison:
     return Comparison(candidates, len(times))
 
 
-def check_runs(who: str, runs: Any) -> dict[str, Any]:
+def check_runs(who: str, runs: object) -> dict[str, Any]:
     """The last info of each run; raise unless there are two or more that end at the same time."""
     if not isinstance(runs, Mapping) or not all(hasattr(run, "infos") for run in runs.values()):
         raise DataError(f"{who}: expected a dictionary of runs by name, {{'rough': run_a, 'smooth': run_b}}")
@@ -168,7 +168,7 @@ def _paired(one: list[dict[str, float]], other: list[dict[str, float]], times: l
     return clustered_mean(np.array([value for _, value in both]), [t for t, _ in both])
 
 
-def _transform(run: Any) -> str:
+def _transform(run: object) -> str:
     """What a stored run says of the transform of its data."""
     store = getattr(run, "store", None)
     return "None" if store is None else repr(store.manifest.section("data").get("transform"))

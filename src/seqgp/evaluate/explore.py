@@ -85,7 +85,7 @@ class DataExploration(NamedTuple):
         return "\n".join(in_words(self))
 
 
-def explore(snapshots: Iterable[Any], period: float | None = None, lags: int = 6, bins: int = 8) -> DataExploration:
+def explore(snapshots: Iterable[object], period: float | None = None, lags: int = 6, bins: int = 8) -> DataExploration:
     """Explore data of stations before choosing a model, by a method of moments that takes seconds.
 
     The result has an empirical variogram in space and time with separable Matérn kernels fitted to it, a test whether

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import numpy as np
@@ -33,7 +32,7 @@ class HeldOutBaselines:
         snapshots: the data of the run, in the order of time; each with one value per input.
     """
 
-    def __init__(self, kernel: Any, snapshots: Sequence[Snapshot]):
+    def __init__(self, kernel: object, snapshots: Sequence[Snapshot]):
         self._locations = _Locations(kernel)
         self._snapshots = snapshots
         self._index = {t: i for i, t in enumerate(snapshot.t for snapshot in snapshots)}
@@ -131,7 +130,7 @@ class HeldOutBaselines:
 class _Locations:
     """Inputs as points among which distances mean something."""
 
-    def __init__(self, kernel: Any):
+    def __init__(self, kernel: object):
         def has(kind: type) -> bool:
             parts = jax.tree.leaves(kernel, is_leaf=lambda part: isinstance(part, kind))
             return any(isinstance(part, kind) for part in parts)

@@ -45,7 +45,9 @@ class Motion(NamedTuple):
         return f"{of}moves towards {self.bearing % 360:.0f}° (95% {first % 360:.0f} to {last % 360:.0f}°), {speed}"
 
 
-def motions(model: Model, parameters: Mapping[str, Any], data: Mapping[str, Any] | None = None) -> tuple[Motion, ...]:
+def motions(
+    model: Model, parameters: Mapping[str, object], data: Mapping[str, Any] | None = None
+) -> tuple[Motion, ...]:
     """The motion of each slowness and each velocity that is inferred.
 
     Args:
@@ -97,7 +99,7 @@ def _units(data: Mapping[str, Any]) -> tuple[float, str]:
     return 1 / HOURS[unit], f"{length}/h"
 
 
-def _length(inputs: Any) -> str | None:
+def _length(inputs: object) -> str | None:
     if not isinstance(inputs, Sequence) or isinstance(inputs, str) or not inputs:
         return None
     ends = {str(name).rsplit("_", 1)[-1].lower() if "_" in str(name) else "" for name in inputs}

@@ -21,6 +21,7 @@ from seqgp.evaluate.replay import Replay, replay_of
 from seqgp.evaluate.score_table import MODEL, SMOOTHED, Part, Score, way_of
 from seqgp.evaluate.smoothed import smoothed_marginals
 from seqgp.evaluate.transformed import TransformedData, normal_quantiles
+from seqgp.samplers.base import State
 from seqgp.samplers.keys import stream
 from seqgp.samplers.online.state import OnlineState
 
@@ -28,7 +29,7 @@ DRAWS = 400  # of smoothed data, and of data that are not Gaussian
 
 
 def score(
-    run: Any,
+    run: object,
     held_out: Snapshot | Iterable[Snapshot],
     ahead: Sequence[int] = (0, 1),
     smoothed: bool = True,
@@ -63,7 +64,7 @@ def score(
 
 
 def score_parts(
-    run: Any,
+    run: object,
     held_out: Snapshot | Iterable[Snapshot],
     ahead: Sequence[int],
     smoothed: bool,
@@ -102,7 +103,7 @@ def _checked_steps(ahead: Any) -> tuple[int, ...]:
     return tuple(sorted({int(one) for one in numbers}))
 
 
-def _checked(replay: Replay, held_out: Any, same_time: bool) -> list[Snapshot]:
+def _checked(replay: Replay, held_out: object, same_time: bool) -> list[Snapshot]:
     """The held-out snapshots in the order of time, none of whose values the run has seen."""
     data = [held_out] if isinstance(held_out, Snapshot) else held_out
     if not isinstance(data, Iterable) or isinstance(data, (str, bytes)):
@@ -178,7 +179,7 @@ def _forward(
     return parts, [f"{way_of(k)}: {n} of {len(data)} snapshots are not scored: {why}" for k, n in lost.items() if n]
 
 
-def _predicted(key, replay: Replay, state: Any, one: Snapshot, draws: int) -> PointScores:
+def _predicted(key, replay: Replay, state: State, one: Snapshot, draws: int) -> PointScores:
     exact = replay.model.likelihood.conjugate and isinstance(state, OnlineState)
     few = state if exact else state.thinned(draws)
     prediction = predict(key, replay.model, few, one.x, t=one.t, context=one.context)

@@ -79,7 +79,7 @@ class StationReport(NamedTuple):
         """Those that are flagged at the end of the run."""
         return tuple(one for one in self.stations if one.now is not None)
 
-    def __getitem__(self, station: Any) -> StationStatus:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __getitem__(self, station: object) -> StationStatus:  # pyright: ignore[reportIncompatibleMethodOverride]
         """A station by its name."""
         for one in self.stations:
             if one.station == str(station):

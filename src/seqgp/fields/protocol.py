@@ -7,10 +7,10 @@ at the data, through ``observe``.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, PyTree
 
 from seqgp.fields.operators import Events
 from seqgp.fields.sites import Observe, Sites, StepSites, Window
@@ -19,7 +19,7 @@ from seqgp.kernels.separable import LatentKernel
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.model import Model
 
-Geometry = Any  # what a representation computes of the inputs alone: a tree of arrays of its own kind
+Geometry = PyTree  # what a representation computes of the inputs alone: a tree of arrays of its own kind
 
 
 class Root(Protocol):

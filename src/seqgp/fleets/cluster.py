@@ -8,6 +8,7 @@ import threading
 import time
 import traceback
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ class Cluster:
         progressed: called with the name of a stream and the number of steps that it has added.
     """
 
-    def __init__(self, client: Any, orders: Orders, progressed: Any):
+    def __init__(self, client: Any, orders: Orders, progressed: Callable[..., object]):
         with extra("fleet"):
             import distributed
 
@@ -71,7 +72,7 @@ class Cluster:
         self._client.subscribe_topic(self._topic, lambda event: self._progressed(*event[1]))
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         """Streams that have not begun are withdrawn; those under way stop after the step in hand."""
         with contextlib.suppress(Exception):  # the connection may be what failed
             self._client.cancel([future for future, _ in self._running.values()])

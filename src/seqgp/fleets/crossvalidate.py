@@ -36,7 +36,7 @@ def crossvalidate(
     leave_out: LeaveOut = "station",
     folds: int = 5,
     block: int | None = None,
-    client: Any = None,
+    client: object = None,
     ahead: Sequence[int] = (0,),
     smoothed: bool = True,
     draws: int = DRAWS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,7 +77,7 @@ class FleetResult(NamedTuple):
 def fleet(
     streams: Iterable[Stream],
     store: str | Path,
-    client: Any = None,
+    client: object = None,
     seed: int = 0,
     keep: int | None = None,
     forecast: bool = True,
@@ -189,7 +189,7 @@ class Here:
 
     running = 0
 
-    def __init__(self, orders: Orders, progressed: Any):
+    def __init__(self, orders: Orders, progressed: Callable[[str, int], object]):
         self._orders, self._progressed = orders, progressed
         self._done: list[tuple[Stream, Outcome]] = []
 
@@ -197,7 +197,7 @@ class Here:
         """Nothing is to be prepared."""
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         """Nothing is left."""
 
     def room(self) -> bool:

@@ -141,7 +141,7 @@ def _rows(config: Path, section: FleetSection, here: Path) -> list[dict[str, Any
     return [{"stream": path.stem, "file": str(path)} for path in files]
 
 
-def _filled(part: Any, value: Callable[[str], Any]) -> Any:
+def _filled(part: object, value: Callable[[str], object]) -> Any:
     """A part of the template with the values of a row."""
     if isinstance(part, dict):
         return {name: _filled(inner, value) for name, inner in part.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from seqgp.runtime import stopping
 
@@ -13,7 +13,7 @@ LOOK = 0.1  # seconds between two looks
 Result = TypeVar("Result")
 
 
-def run_within(seconds: float, task: Callable[[], Result], progress: Callable[[], Any]) -> Result | None:
+def run_within(seconds: float, task: Callable[[], Result], progress: Callable[[], object]) -> Result | None:
     """The result of a task; ``None`` once ``progress()`` has been the same for so many seconds.
 
     A thread cannot be ended from outside: one that is left behind stops at its next look at the flag, after the piece

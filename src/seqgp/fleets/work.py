@@ -8,7 +8,7 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from seqgp.base.errors import SeqgpError, one_line
 from seqgp.base.info import Info
@@ -119,7 +119,7 @@ class _Count:
         self._on_step = on_step
         self.added, self.sampling, self.compiling = 0, 0.0, 0.0
 
-    def __call__(self, state: Any, info: Info) -> None:
+    def __call__(self, state: object, info: Info) -> None:
         self.added += 1
         self.sampling += info.seconds
         self.compiling += info.compile_seconds

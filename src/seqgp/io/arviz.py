@@ -107,7 +107,7 @@ def _chains(record: Record) -> int:
     return record.info.chains if isinstance(record.info, ChainInfo) else 1
 
 
-def _chained(draws: Any, chains: int) -> np.ndarray:
+def _chained(draws: object, chains: int) -> np.ndarray:
     """``(draws, …)`` as ``(chain, draw, …)``."""
     values = np.asarray(draws)
     return values.reshape(chains, len(values) // chains, *values.shape[1:])
@@ -169,7 +169,7 @@ def _station_noise(state: State, x: np.ndarray) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _new_data(model: Model, context: Context, keys: Array, f: Array, z: Array, noise: Any) -> Array:
+def _new_data(model: Model, context: Context, keys: Array, f: Array, z: Array, noise: object) -> Array:
     def one(key, f, z, noise):
         parameters = model.parameters(z)
         if noise is not None:  # of each station

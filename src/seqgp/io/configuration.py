@@ -23,6 +23,7 @@ from seqgp.io.frames import read_bytes
 from seqgp.io.spec_entries import Real, Whole
 from seqgp.io.specification import ModelSpec, Strict
 from seqgp.io.tables import Columns
+from seqgp.model import Model
 from seqgp.samplers.base import Sampler
 from seqgp.samplers.online.sampler import OnlineSampler
 from seqgp.samplers.sequential.sampler import SequentialSampler
@@ -80,7 +81,7 @@ class DataSection(Strict):
 
     @field_validator("transform", mode="before")
     @classmethod
-    def _known_transform(cls, words: Any) -> Any:
+    def _known_transform(cls, words: object) -> Any:
         if words is not None:
             transform_from(words)
         return words
@@ -159,7 +160,7 @@ class SamplerSection(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_carry(cls, words: Any) -> Any:
+    def _without_carry(cls, words: object) -> Any:
         """``carry = "paper"``, a choice of version 0.2, means the sequential sampler."""
         if not isinstance(words, dict) or "carry" not in words:
             return words
@@ -185,7 +186,7 @@ class SamplerSection(Strict):
     def _given(self, names: tuple[str, ...]) -> dict[str, Any]:
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
-    def choose(self, model: Any, snapshot: Snapshot | None = None) -> Choice:
+    def choose(self, model: Model, snapshot: Snapshot | None = None) -> Choice:
         """The sampler and why it is taken; ``auto`` looks at the first snapshot, as ``seqgp.run`` does."""
         latent: Any = {"auto": "auto", "dense": Dense(), "grid": Grid()}.get(self.latent)
         if self.latent == "knots":

@@ -19,7 +19,8 @@ from seqgp.io.stations import Stations
 from seqgp.io.store import Store
 from seqgp.io.tables import Labelled, first_date, snapshots_from
 from seqgp.io.timestamps import moment_text
-from seqgp.samplers.base import State
+from seqgp.model import Model
+from seqgp.samplers.base import Sampler, State
 from seqgp.samplers.validation import check_snapshot
 
 FEWEST_ROWS = 2
@@ -55,7 +56,7 @@ def chosen_sampler(config: Path, configuration: Configuration, snapshots: list[L
     return sampler, why
 
 
-def check_configured(configuration: Configuration, sampler: Any, snapshots: list[Labelled]) -> None:
+def check_configured(configuration: Configuration, sampler: Sampler, snapshots: list[Labelled]) -> None:
     """Raise, before anything is sampled or written, unless the sampler can take all snapshots of the table."""
     file = configuration.data.file
     check_table(file, sampler, snapshots, data=configuration.data.model_dump())
@@ -68,7 +69,7 @@ def check_configured(configuration: Configuration, sampler: Any, snapshots: list
             raise ConfigurationError(f"{file}: {error}") from error
 
 
-def stations_of(configuration: Configuration, sampler: Any, store: Store | None = None) -> Stations:
+def stations_of(configuration: Configuration, sampler: Sampler, store: Store | None = None) -> Stations:
     """Where the named locations of a run are, as far as they must stay there."""
     data = configuration.data
     return Stations(data.inputs, sampler.model.kernel, store, moving=data.locations == "moving")
@@ -128,7 +129,7 @@ def _check_transform(config: Path, data: DataSection, store: Store) -> None:
         )
 
 
-def _check(file: str | Path, model: Any, snapshot: Labelled, data: Mapping[str, Any]) -> None:
+def _check(file: str | Path, model: Model, snapshot: Labelled, data: Mapping[str, Any]) -> None:
     """A snapshot that the model cannot take is refused before anything is sampled or written."""
     try:
         check_snapshot(model, snapshot)
@@ -141,7 +142,7 @@ def _check(file: str | Path, model: Any, snapshot: Labelled, data: Mapping[str, 
         raise ConfigurationError(f"{file}: {where}: {error}") from error
 
 
-def _first_refused(model: Any, snapshot: Labelled) -> int | None:
+def _first_refused(model: Model, snapshot: Labelled) -> int | None:
     """The first row whose value the likelihood refuses, with all others missing; ``None`` where it is no value."""
     for row in np.flatnonzero(~np.isnan(snapshot.y)) if snapshot.y.ndim == 1 else ():
         alone = np.full_like(snapshot.y, np.nan)
@@ -155,7 +156,7 @@ def _first_refused(model: Any, snapshot: Labelled) -> int | None:
 
 def check_table(
     file: str | Path,
-    sampler: Any,
+    sampler: Sampler,
     snapshots: list[Labelled],
     state: State | None = None,
     data: Mapping[str, Any] | None = None,
@@ -172,10 +173,11 @@ def check_table(
     for snapshot in snapshots:
         _check(file, sampler.model, snapshot, data or {})
     check_coordinates(file, snapshots, (data or {}).get("inputs") or ())
-    if not snapshots or not isinstance(getattr(sampler, "latent", None), Grid):
+    latent = getattr(sampler, "latent", None)
+    if not snapshots or not isinstance(latent, Grid):
         return
     held = getattr(state, "representation", None)  # not every sampler has one
-    grid = held if isinstance(held, SharedGrid) else sampler.latent.resolve(sampler.model.kernel, snapshots[0].x)
+    grid = held if isinstance(held, SharedGrid) else latent.resolve(sampler.model.kernel, snapshots[0].x)
     for snapshot in snapshots:
         if not grid.accepts(snapshot.x):
             raise ConfigurationError(

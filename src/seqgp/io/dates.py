@@ -22,7 +22,7 @@ _COMPACT = re.compile(r"(1[89]|20|21)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 _OFFSET = re.compile(r"[T ]\d{2}.*?(Z|[+-]\d{2}(:?\d{2})?)$", re.IGNORECASE)
 
 
-def holds_dates(column: Any) -> bool:
+def holds_dates(column: object) -> bool:
     """Whether most of a column is no number: then it should be dates."""
     if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
         return False
@@ -119,7 +119,7 @@ def _zones(column: Any) -> set[str | None]:
     return {_zone(value) for value in column.dropna()}
 
 
-def _zone(value: Any) -> str | None:
+def _zone(value: object) -> str | None:
     if isinstance(value, datetime.datetime):
         return None if value.tzinfo is None else ("UTC" if not value.utcoffset() else str(value.utcoffset()))
     found = _OFFSET.search(str(value).strip())

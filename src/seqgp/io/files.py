@@ -87,7 +87,7 @@ def write_atomically(path: Path, fill: Callable[[IO[bytes]], object], durable: b
         raise
 
 
-def write_json(path: Path, content: Any, durable: bool = True) -> None:
+def write_json(path: Path, content: object, durable: bool = True) -> None:
     """A JSON file, written atomically."""
     text = json.dumps(content, indent=2, allow_nan=False) + "\n"
     write_atomically(path, lambda file: file.write(text.encode()), durable)

@@ -104,7 +104,7 @@ def _named(names: Sequence[str], known: Sequence[str]) -> list[str]:
     return [lower[name] for name in known if name in lower][:1]
 
 
-def _one(path: Path, frame: Any, role: str, found: list[str]) -> str:
+def _one(path: Path, frame: object, role: str, found: list[str]) -> str:
     if len(found) != 1:
         raise _unclear(path, frame, role, found)
     return found[0]
@@ -117,7 +117,7 @@ def _unclear(path: Path, frame: Any, role: str, found: list[str]) -> TableError:
     return TableError(f"{path}: {what} the {role}; say so with --{role}; the columns are {columns}{more}")
 
 
-def _numeric(column: Any) -> bool:
+def _numeric(column: object) -> bool:
     return bool(pd.api.types.is_numeric_dtype(column)) and not pd.api.types.is_bool_dtype(column)
 
 

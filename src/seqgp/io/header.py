@@ -36,11 +36,11 @@ def wrong_header(header: dict[str, Any]) -> str:
     return f"holds no {' and no '.join(wrong)}" if wrong else ""
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _is_previous(value: Any) -> bool:
+def _is_previous(value: object) -> bool:
     if value is None:
         return True
     kinds = isinstance(value, dict) and {"t": _is_number(value.get("t")), "data": isinstance(value.get("data"), str)}

@@ -61,14 +61,14 @@ def encode_late(late: LateData, arrays: Arrays) -> dict[str, Any]:
     }
 
 
-def decode_late(part: dict[str, Any], arrays: Any) -> LateData:
+def decode_late(part: dict[str, Any], arrays: object) -> LateData:
     """What a step put into the past, from its header."""
     snapshots = tuple(Snapshot(*one) for one in decode(part["data"], arrays))
     beside = dict(zip(part["beside_t"], decode(part["beside"], arrays)))
     return LateData(snapshots, tuple(part["labels"]), beside, part["when"])
 
 
-def is_late_part(part: Any) -> bool:
+def is_late_part(part: object) -> bool:
     """Whether this part of a header is one that seqgp writes."""
     if part is None:
         return True

@@ -83,7 +83,7 @@ class Manifest(NamedTuple):
         return digest_of_names(self.model) if model is None else model_digest(model)
 
 
-def new_manifest(sampler: Sampler, key: Any, configuration: dict[str, Any] | None) -> Manifest:
+def new_manifest(sampler: Sampler, key: object, configuration: dict[str, Any] | None) -> Manifest:
     """The manifest of a run that begins."""
     return Manifest(
         format=FORMAT,
@@ -141,7 +141,7 @@ def is_sealed(folder: Path) -> bool:
     return SUM in json.loads(read_own(folder / NAME))
 
 
-def manifest_from(content: Any, path: Path) -> Manifest:
+def manifest_from(content: object, path: Path) -> Manifest:
     """A manifest from what was read: checksum, format and every entry are looked at before anything is used."""
     if not isinstance(content, dict) or "format" not in content:
         raise DamagedError(f"{path}: not the manifest of a run; {REMEDY}")
@@ -184,7 +184,7 @@ def _checksum(content: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def check_same(folder: Path, manifest: Manifest, sampler: Sampler, key: Any) -> None:
+def check_same(folder: Path, manifest: Manifest, sampler: Sampler, key: object) -> None:
     """Raise, saying what differs, unless a run can be continued with this sampler and key."""
     if re.search("JointCarry|LevelCarry", manifest.sampler.get("carry", "")):
         raise StoreError(

@@ -73,7 +73,7 @@ def check_metrics_path(path: Path) -> None:
         raise ConfigurationError(f"run.metrics: {path}: the folder {path.parent} may not be written to")
 
 
-def metrics_of(info: Info, data: Mapping[str, Any], now: float) -> list[Metric]:
+def metrics_of(info: Info, data: Mapping[str, object], now: float) -> list[Metric]:
     """The metrics of a run after a step; what the step does not have is left out.
 
     Args:

@@ -32,7 +32,7 @@ class _Entry(NamedTuple):
     means: dict[str, Any]  # of the parameters, in natural units
 
 
-def monitor(source: Any, model: Model | None = None, false_alarms: float | None = None) -> StationReport:
+def monitor(source: object, model: Model | None = None, false_alarms: float | None = None) -> StationReport:
     """Find faults of the stations of a run: level shifts, drifts, scatter, stuck values, wrong readings.
 
     Each step of :class:`seqgp.OnlineSampler` with Gaussian data predicts every reading from all others and the past

@@ -52,5 +52,5 @@ def naming_of(data: Mapping[str, Any], dimension: int) -> Naming:
     )
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None

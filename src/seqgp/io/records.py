@@ -29,7 +29,7 @@ class Locations(NamedTuple):
     rows: list[np.ndarray]
     size: int
 
-    def put(self, values: Sequence[Any], axis: int) -> list[np.ndarray]:
+    def put(self, values: Sequence[object], axis: int) -> list[np.ndarray]:
         """The values of each step along the whole axis, NaN at the locations that it does not have."""
         return [self._put(np.asarray(step, dtype=float), rows, axis) for step, rows in zip(values, self.rows)]
 

@@ -94,7 +94,7 @@ def _salvaged(folder: Path, manifest: Manifest, number: int) -> bool:
     return False
 
 
-def _write(path: Path, header: dict[str, Any], arrays: Any) -> None:
+def _write(path: Path, header: dict[str, Any], arrays: object) -> None:
     """A step of what can be read: its data must be among it."""
     if wrong_header({name: {} for name in PARTS} | header):
         raise DamagedError(f"{path}: its header {wrong_header(header)}")
@@ -121,7 +121,7 @@ def _write(path: Path, header: dict[str, Any], arrays: Any) -> None:
     write_container(path, kept | written, found)
 
 
-def _or_none(header: dict[str, Any], part: str, arrays: Any) -> Any:
+def _or_none(header: dict[str, Any], part: str, arrays: object) -> Any:
     try:
         return decoded(header, part, arrays) if header.get(part) is not None else None
     except StoreError:

@@ -70,7 +70,7 @@ def check_duplicates(path: Path, times: Float[np.ndarray, " n"], inputs: Float[n
         )
 
 
-def rows_in_words(path: Path, records: Sequence[int]) -> str:
+def rows_in_words(path: Path, records: Sequence[int] | Int[np.ndarray, " n"]) -> str:
     """Where some records of a table stand in its file."""
     first, last = int(records[0]), int(records[-1])
     if len(records) == 1:

@@ -126,7 +126,7 @@ def run(
     return Run(*after, sampler.model, place)
 
 
-def _check_arguments(sampler: Any, snapshots: Any, key: Any, state: Any, keep: Any) -> None:
+def _check_arguments(sampler: object, snapshots: object, key: object, state: object, keep: object) -> None:
     """Raise, before anything is opened or compiled, where an argument is of another kind."""
     if not isinstance(sampler, Model) and not all(hasattr(sampler, name) for name in ("model", "init", "step")):
         batch = "; it takes all times at once, by its method sample" if isinstance(sampler, BatchSampler) else ""

@@ -140,7 +140,7 @@ class Session:
 class _Memory:
     """What a process knows of a run."""
 
-    def __init__(self, state: State | None, snapshot: Snapshot | None, infos: list[Info], seen: Seen, mark: Any):
+    def __init__(self, state: State | None, snapshot: Snapshot | None, infos: list[Info], seen: Seen, mark: object):
         self.state, self.snapshot, self.infos, self.seen, self.mark = state, snapshot, infos, seen, mark
         self.keep: int | None = None
         self.forecaster: Forecaster | None = None
@@ -149,7 +149,7 @@ class _Memory:
     def number(self) -> int:
         return 0 if self.state is None else self.state.step
 
-    def add(self, state: State, info: Info, snapshot: Snapshot, mark: Any) -> None:
+    def add(self, state: State, info: Info, snapshot: Snapshot, mark: object) -> None:
         self.state, self.snapshot, self.mark = state, snapshot, mark
         self.infos.append(info)
         if self.keep is not None:

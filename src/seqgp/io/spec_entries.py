@@ -29,7 +29,7 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-def _as_number(value: Any) -> int | float:
+def _as_number(value: object) -> int | float:
     """A whole number stays one: it is described as it was given."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError("expected a number")
@@ -42,7 +42,7 @@ def _as_number(value: Any) -> int | float:
     return value
 
 
-def _no_text(value: Any) -> Any:
+def _no_text(value: object) -> Any:
     """``"20"`` is no 20, and ``true`` no 1: what is written in another way is a slip."""
     if isinstance(value, (str, bool)):
         raise ValueError("expected a number")
@@ -88,14 +88,14 @@ class DistributionSpec(BaseModel):
             raise ModelError(f"{self.distribution}: {one_line(error)}") from error
 
 
-def _as_entry(value: Any) -> float:
+def _as_entry(value: object) -> float:
     try:
         return float(_as_number(value))
     except ValueError:
         raise ValueError('expected a number, { low = …, high = … } or { distribution = "…", … }') from None
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     if isinstance(value, (SigmoidSpec, DistributionSpec)):
         return "$distribution" if isinstance(value, DistributionSpec) else "$sigmoid"
     if isinstance(value, dict):
@@ -111,7 +111,7 @@ Entry = Annotated[
 ]
 
 
-def one_or_many(value: Any) -> str:
+def one_or_many(value: object) -> str:
     """The tag of a value that may be a list."""
     return "$list" if isinstance(value, (list, tuple)) else "$one"
 
@@ -137,7 +137,7 @@ def _number(value: Any) -> int | float:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def words_of(slot: Any) -> Any:
+def words_of(slot: object) -> Any:
     """A parameter in words: what :func:`slot_of` is given."""
     if isinstance(slot, tuple):
         return [words_of(entry) for entry in slot]
@@ -176,7 +176,7 @@ class ModulatedSpec(Strict):
         return Modulated(slot_of(self.base), self.by.build(), slot_of(self.weights))
 
 
-def _scale_kind(value: Any) -> str:
+def _scale_kind(value: object) -> str:
     seasonal = isinstance(value, ModulatedSpec) or (isinstance(value, dict) and "by" in value)
     return "$season" if seasonal else "$entry"
 
@@ -186,7 +186,7 @@ ScaleSpec = Annotated[
 ]
 
 
-def scale_words(scale: Any) -> Any:
+def scale_words(scale: object) -> Any:
     """A standard deviation in words, with its season where it has one."""
     if not isinstance(scale, Modulated):
         return words_of(scale)

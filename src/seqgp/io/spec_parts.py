@@ -15,7 +15,7 @@ from seqgp.io.spec_entries import Entry, Number, ScaleSpec, SlotSpec, Whole, one
 from seqgp.likelihoods.context import Amount
 
 
-def _list_of(kind: Any) -> Any:
+def _list_of(kind: object) -> Any:
     """One of a kind, or a list of them."""
     return Annotated[
         Annotated[kind, Tag("$one")] | Annotated[tuple[kind, ...], Tag("$list")], Discriminator(one_or_many)
@@ -46,7 +46,7 @@ class Parts:
         own_words: what the annotation of an argument is in a configuration, where the table of all has no entry.
     """
 
-    def __init__(self, parts: Mapping[str, Callable[..., Any]], own_words: Callable[[Any], Any] = lambda kind: None):
+    def __init__(self, parts: Mapping[str, Callable[..., Any]], own_words: Callable[[Any], object] = lambda kind: None):
         self.parts, self.own_words = dict(parts), own_words
         self.options: dict[str, dict[str, Option]] = {}
         for name, part in self.parts.items():
@@ -61,7 +61,7 @@ class Parts:
             fields[key] = (self._in_words(key, having) | None, Field(None, description=self._meaning(key, having)))
         return fields
 
-    def check(self, name: str, given: Mapping[str, Any], who: str) -> None:
+    def check(self, name: str, given: Mapping[str, object], who: str) -> None:
         """Raise unless the keys that are given are those of a part, and those that it needs are there."""
         options, part = self.options[name], self.parts[name]
         for key in given:
@@ -74,7 +74,7 @@ class Parts:
             if key in given and other not in given:
                 raise ValueError(f"{key} has no effect without {other}; leave it out")
 
-    def make(self, name: str, given: Mapping[str, Any]) -> Any:
+    def make(self, name: str, given: Mapping[str, object]) -> Any:
         """The part that a table describes."""
         return self.parts[name](**{self.options[name][key].name: _argument(value) for key, value in given.items()})
 
@@ -96,7 +96,7 @@ class Parts:
                 return wider
         raise TypeError(f"{key} has no form in a configuration that {', '.join(having)} share")
 
-    def _form(self, kind: Any) -> Any:
+    def _form(self, kind: object) -> Any:
         if getattr(kind, "__origin__", None) is Literal:
             return kind
         found = next((words for python, words in IN_WORDS if kind in (python, python | None)), None)
@@ -125,6 +125,6 @@ def _default(option: Option) -> str:
     return f"; {shown} by default"
 
 
-def _argument(value: Any) -> Any:
+def _argument(value: object) -> Any:
     plain = isinstance(value, str) or (isinstance(value, tuple) and value and isinstance(value[0], tuple))
     return value if plain else slot_of(value)

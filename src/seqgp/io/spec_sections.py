@@ -30,7 +30,7 @@ from seqgp.means.features import FromContext
 DEFAULT = SquaredExponential.__name__
 
 
-def _of_kernel(kind: Any) -> Any:
+def _of_kernel(kind: object) -> Any:
     """An argument that is a kernel, or none, is a table."""
     kinds = [one for one in getattr(kind, "__args__", (kind,)) if one is not type(None)]
     return Optional["KernelSpec"] if all(isinstance(one, type) and issubclass(one, Kernel) for one in kinds) else None
@@ -51,7 +51,7 @@ class _Kernel(Strict):
 
     @field_validator("kernel", mode="before", check_fields=False)
     @classmethod
-    def _renamed(cls, name: Any) -> Any:
+    def _renamed(cls, name: object) -> Any:
         return RENAMED.get(name, name) if isinstance(name, str) else name
 
     @model_validator(mode="after")
@@ -117,7 +117,7 @@ def kernel_words(kernel: Kernel | None) -> dict[str, Any]:
     return words
 
 
-def _value_words(value: Any) -> Any:
+def _value_words(value: object) -> Any:
     if isinstance(value, Kernel):
         return kernel_words(value)
     return value if isinstance(value, int) else words_of(value)
@@ -170,12 +170,12 @@ def likelihood_words(likelihood: Likelihood) -> dict[str, Any]:
     return {"family": name} | words
 
 
-def _listed(value: Any) -> Any:
+def _listed(value: object) -> Any:
     """Lists in place of tuples, as a file has them."""
     return [_listed(one) for one in value] if isinstance(value, Iterable) and not isinstance(value, str) else value
 
 
-def _feature_kind(value: Any) -> str:
+def _feature_kind(value: object) -> str:
     return "$name" if isinstance(value, str) else "$harmonics"
 
 
@@ -206,7 +206,7 @@ class LinearSpec(Strict):
         return Linear(features, slot_of(self.weights), slot_of(self.intercept))
 
 
-def _mean_kind(value: Any) -> str:
+def _mean_kind(value: object) -> str:
     linear = isinstance(value, LinearSpec) or (isinstance(value, dict) and not value.keys().isdisjoint(LINEAR))
     return "$linear" if linear else "$constant"
 
@@ -217,7 +217,7 @@ MeanSpec = Annotated[
 ]
 
 
-def mean_words(mean: Any) -> Any:
+def mean_words(mean: object) -> Any:
     """A mean in words."""
     if not isinstance(mean, Linear):
         return words_of(mean)

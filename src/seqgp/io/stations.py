@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -33,7 +33,7 @@ class Stations:
         moving: whether locations move, so that nothing is refused.
     """
 
-    def __init__(self, names: tuple[str, ...], kernel: Any, store: Store | None = None, moving: bool = False):
+    def __init__(self, names: tuple[str, ...], kernel: object, store: Store | None = None, moving: bool = False):
         parts = jax.tree.leaves(kernel, is_leaf=lambda part: isinstance(part, Coregionalised))
         self._first = int(any(isinstance(part, Coregionalised) for part in parts))
         self._names = names[self._first :]

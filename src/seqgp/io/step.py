@@ -205,7 +205,7 @@ class Step:
         with self.opened() as container:
             return self._decode_from(container, part)
 
-    def _decode_from(self, container: Container, part: str, arrays: Any = None) -> Any:
+    def _decode_from(self, container: Container, part: str, arrays: object = None) -> Any:
         if container.header[part] is None:
             raise StoreError(
                 f"{self.path}: only the summary of step {self.number} (t = {self.t}) is kept; a larger keep= keeps more"
@@ -217,7 +217,7 @@ class Step:
             raise error if str(self.path) in text else DamagedError(f"{self.path}: {text}") from error
 
 
-def decoded(header: dict[str, Any], part: str, arrays: Any) -> Any:
+def decoded(header: dict[str, Any], part: str, arrays: object) -> Any:
     """A part of a step, of the kind that it should be.
 
     Raises:

@@ -193,7 +193,7 @@ class Store:
         self._manifest = None
         return found
 
-    def _begin(self, sampler: Sampler, key: Any, configuration: dict[str, Any] | None) -> None:
+    def _begin(self, sampler: Sampler, key: object, configuration: dict[str, Any] | None) -> None:
         if self.exists and (len(self) or key is None):
             self._go_on(sampler, key, configuration)
             return
@@ -207,7 +207,7 @@ class Store:
         self._manifest = new_manifest(sampler, key, configuration)
         write_manifest(self.path, self._manifest)
 
-    def _go_on(self, sampler: Sampler, key: Any, configuration: dict[str, Any] | None) -> None:
+    def _go_on(self, sampler: Sampler, key: object, configuration: dict[str, Any] | None) -> None:
         before = manifest = self.manifest
         check_same(self.path, manifest, sampler, key)
         if not is_sealed(self.path) or knows_objects_by_type(manifest, sampler):

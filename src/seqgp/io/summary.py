@@ -72,7 +72,7 @@ class RunSummary(NamedTuple):
         return "\n".join([*lines, *map(str, self.motions), *stations])
 
 
-def run_summary(model: Model, state: State, data: Mapping[str, Any]) -> RunSummary:
+def run_summary(model: Model, state: State, data: Mapping[str, object]) -> RunSummary:
     """Of a state; ``data`` is the section of a configuration, for units."""
     statistics: dict[str, dict[str, float]] = {
         name: dict(zip(map(str, STATISTICS), values.tolist()))

@@ -63,9 +63,9 @@ class Labelled(Snapshot):
 
     def __new__(
         cls,
-        t: Any,
-        x: Any,
-        y: Any,
+        t: object,
+        x: object,
+        y: object,
         context: Context = None,
         labels: list[str] | None = None,
         records: np.ndarray | None = None,
@@ -201,7 +201,7 @@ def _names(path: Path, column: Any) -> list[str]:
     return names
 
 
-def _decimal_hint(value: Any) -> str:
+def _decimal_hint(value: object) -> str:
     if (
         not isinstance(value, str)
         or "," not in value

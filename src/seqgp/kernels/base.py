@@ -10,12 +10,12 @@ import abc
 import functools
 import numbers
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from seqgp.base.errors import ModelError
 from seqgp.base.priors import Kept, Parameter, Parameters, Prior, as_entry, check_positive, within
@@ -27,7 +27,7 @@ from seqgp.linalg.types import ArrayLike
 
 __all__ = ["Constant", "Kernel", "Product", "Sum", "WhiteNoise"]
 
-Prepared = Any  # what a kernel computes of its inputs alone: a tree of arrays of its own kind
+Prepared = PyTree  # what a kernel computes of its inputs alone: a tree of arrays of its own kind
 Along = tuple["Kernel", Callable[[Parameters], Parameters]]
 
 

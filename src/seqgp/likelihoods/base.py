@@ -108,7 +108,7 @@ class Likelihood(eqx.Module):
         """Whether each station has a noise of its own, learnt beside the parameters."""
         return False
 
-    def typical(self, n: int, context: Context, parameters: Parameters) -> tuple[Any, dict[str, Any]]:
+    def typical(self, n: int, context: Context, parameters: Parameters) -> tuple[Context, dict[str, Any]]:
         """Context and parameters of ``n`` data at stations like all others, to try a distribution on."""
         return context, parameters
 

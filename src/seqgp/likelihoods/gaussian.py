@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -119,14 +119,14 @@ class Scatter(NamedTuple):
 CONSTANT = Scatter(errors=None, combine="times", trending=False, since=0.0)
 
 
-def inflated_context(context: Context, factors: Float[np.ndarray, " N"]) -> Any:
+def inflated_context(context: Context, factors: Float[np.ndarray, " N"]) -> Context:
     """A context in which the noise of each datum is so many times as large."""
     if context is not None and not isinstance(context, Mapping):
         raise DataError(f'robust = "downweight": the context must be a dictionary, got {type(context).__name__}')
     return {**(context or {}), INFLATION: np.asarray(factors, float)}
 
 
-def nominal_context(context: Context) -> Any:
+def nominal_context(context: Context) -> Context:
     """The context with the noise that the model says."""
     if not isinstance(context, Mapping) or INFLATION not in context:
         return context

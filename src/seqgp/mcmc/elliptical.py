@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from seqgp.fields.operators import Events
 
@@ -41,7 +41,7 @@ class Evaluation(NamedTuple):
     """A proposal evaluated: its log density, what is worth keeping if it is accepted, and what happened."""
 
     log_density: Float[Array, ""]
-    kept: Any
+    kept: PyTree
     events: Events
 
 

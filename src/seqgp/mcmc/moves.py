@@ -9,11 +9,11 @@ A chart gives coordinates ``c`` of the latent at one ``z``: ``nu = centre + line
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Key, PyTree
 
 from seqgp.fields.operators import Events
 from seqgp.mcmc.elliptical import Evaluation, SliceInfo, elliptical_slice, random_numbers
@@ -86,8 +86,8 @@ def move_parameters(
     block: Block,
     chart_at: Callable[[Float[Array, " d"]], Chart],
     log_factor: Callable[[Position], Float[Array, ""]] | None = None,
-    keep: Callable[[Position], Any] = lambda position: position,
-) -> tuple[Any, SliceInfo]:
+    keep: Callable[[Position], object] = lambda position: position,
+) -> tuple[PyTree, SliceInfo]:
     """Updates 2 and 3 of the paper: a block of ``z`` at fixed coordinates of the latent, which follows.
 
     Args:
@@ -134,7 +134,7 @@ def in_turn(
     return position, info
 
 
-def repeated(move: Callable[[Key[Array, ""], Position], tuple[Position, Any]]) -> Callable:
+def repeated(move: Callable[[Key[Array, ""], Position], tuple[Position, PyTree]]) -> Callable:
     """One move after the other: where the last one ended, and what all of them cost."""
 
     def moves(key, position, times):

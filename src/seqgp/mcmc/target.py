@@ -8,7 +8,7 @@ The costly part (``conditional``, which factors a covariance matrix) depends on 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
@@ -52,7 +52,7 @@ class Target(Protocol):
         """The number of sites: the length of ``nu``."""
         ...
 
-    def conditional(self, z: Float[Array, " d"]) -> Any:
+    def conditional(self, z: Float[Array, " d"]) -> PyTree:
         """What follows from the kernel's parameters alone: costly, for a covariance matrix is factored."""
         ...
 

@@ -6,7 +6,7 @@ frozen before the sweeps (a quadratic approximation, an ellipse) is found by way
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Key, PyTree
@@ -137,7 +137,7 @@ class Updates(Protocol):
         """Before the first sweep: what is frozen, found at the prior mean of ``z``."""
         ...
 
-    def retune(self, target: Exploration, tuning: PyTree, warm: WarmUp) -> Any:
+    def retune(self, target: Exploration, tuning: PyTree, warm: WarmUp) -> PyTree:
         """After a stage of the warm-up: the tuning found anew, nearer to where the posterior is."""
         ...
 

@@ -9,6 +9,8 @@ import numpy as np
 from seqgp.plots.style import COLOUR, GREY, figure, graph_objects, label
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from seqgp.evaluate.explore import DataExploration
 
 SHADES = (1.0, 0.6, 0.35)
@@ -31,7 +33,7 @@ def exploration(found: DataExploration) -> dict[str, Any]:
     return figures | {f"{100 * missing.share:.1f}% missing": missing_data(found)}
 
 
-def variogram(found: DataExploration, in_space: bool) -> Any:
+def variogram(found: DataExploration, in_space: bool) -> go.Figure:
     """Points are the data, lines the best candidate; over distance for some lags, or over lags for some distances."""
     best, gamma = found.candidates[0], found.variogram.gamma
     fitted = best.gamma(found.variogram)
@@ -54,7 +56,7 @@ def variogram(found: DataExploration, in_space: bool) -> Any:
     return figure(traces, height=HEIGHT, xaxis_title=axis, yaxis={"title": "semivariance", "rangemode": "tozero"})
 
 
-def delay(found: DataExploration) -> Any:
+def delay(found: DataExploration) -> go.Figure:
     """The slowness along each axis of space, with two standard errors."""
     slowness, se = found.asymmetry.slowness, found.asymmetry.se
     names = [f"slowness[{i}]" for i in range(len(slowness))]
@@ -69,7 +71,7 @@ def delay(found: DataExploration) -> Any:
     return result.add_hline(y=0, line={"color": GREY, "width": 1})
 
 
-def noise(found: DataExploration) -> Any:
+def noise(found: DataExploration) -> go.Figure:
     """Stations, the noisiest first, with two standard errors; the line is the median."""
     order = [k for k in np.argsort(-found.noise.noise) if not np.isnan(found.noise.noise[k])]
     values = found.noise.noise[order]
@@ -87,7 +89,7 @@ def noise(found: DataExploration) -> Any:
     return result.add_hline(y=float(np.median(values)), line={"color": GREY, "width": 1}) if len(order) else result
 
 
-def season(found: DataExploration) -> Any:
+def season(found: DataExploration) -> go.Figure:
     """The standard deviation over stations at each time over the phase of the season, and the fitted amplitude."""
     assert found.season is not None
     t, y, go = found.stations.t, found.stations.y, graph_objects()
@@ -107,7 +109,7 @@ def season(found: DataExploration) -> Any:
     return figure(traces, height=HEIGHT, showlegend=False, **axes).update_yaxes(rangemode="tozero")
 
 
-def missing_data(found: DataExploration) -> Any:
+def missing_data(found: DataExploration) -> go.Figure:
     """Times and stations; the more is missing, the darker."""
     t, gone = found.stations.t, np.isnan(found.stations.y)
     parts = np.array_split(np.arange(len(t)), min(len(t), COLUMNS))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,17 +15,21 @@ from seqgp.plots.field import Limits, border_trace, field_layout, field_traces, 
 from seqgp.plots.history import History, history_of, stations_of
 from seqgp.plots.style import BAND, COLOUR, GREY, WIDE_BAND, figure, graph_objects, label
 
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+
 MAX_FRAMES = 24  # of the slider, at most: evenly spread over the steps
 LATTICE, COARSE = 40, 24  # points of a map along each side; of a map that moves
 
 
 def field(
-    source: Any,
+    source: object,
     step: int = -1,
     what: str = "mean",
     surface: LatticeSurface | None = None,
     border: Sequence[np.ndarray] = (),
-) -> Any:
+) -> go.Figure:
     """The latent at one step: a line with bands (one input), a map (two), or intervals by location (more).
 
     A map is the posterior at the points of a grid, with the locations as dots; a step of which only the summary is
@@ -61,7 +65,7 @@ def _border(history: History, lines: Sequence[np.ndarray]) -> list[Any]:
 
 
 def evolution(
-    source: Any,
+    source: object,
     frames: int = MAX_FRAMES,
     surfaces: Mapping[int, LatticeSurface] | None = None,
     border: Sequence[np.ndarray] = (),
@@ -105,7 +109,7 @@ def evolution(
     return result.update_layout(sliders=[slider], margin={"b": 110}, height=result.layout.height + 70)
 
 
-def parameter(source: Any, name: str, prior: Sequence[float] | None = None) -> Any:
+def parameter(source: object, name: str, prior: Sequence[float] | None = None) -> go.Figure:
     """One parameter over time: median, and the central 50 % and 95 % intervals.
 
     Args:
@@ -131,7 +135,7 @@ def parameter(source: Any, name: str, prior: Sequence[float] | None = None) -> A
     return result
 
 
-def parameters(source: Any) -> Any:
+def parameters(source: object) -> go.Figure:
     """Every parameter over time, with bands, in one figure."""
     from plotly.subplots import make_subplots
 
@@ -147,7 +151,7 @@ def parameters(source: Any) -> Any:
     return figure([], base=result, height=220 * rows, showlegend=False)
 
 
-def station(source: Any, name: Any) -> Any:
+def station(source: object, name: object) -> go.Figure:
     """The latent at one station over time, with bands, and its data.
 
     Args:
@@ -170,7 +174,7 @@ def station(source: Any, name: Any) -> Any:
     return result.add_trace(dots)
 
 
-def calibration(checks: Sequence[Check]) -> Any:
+def calibration(checks: Sequence[Check]) -> go.Figure:
     """The PIT of the forecasts: flat where they are calibrated."""
     go = graph_objects()
     values = np.concatenate([check.pit for check in checks])
@@ -186,7 +190,7 @@ def calibration(checks: Sequence[Check]) -> Any:
     return result.update_xaxes(title="place of the datum in its forecast (PIT)").update_yaxes(title="density")
 
 
-def coverage(source: Any, checks: Sequence[Check]) -> Any:
+def coverage(source: object, checks: Sequence[Check]) -> go.Figure:
     """The share of data inside their 50 % and 95 % forecast intervals, over time."""
     history, go = history_of(source), graph_objects()
     times = [history.when(check.t) for check in checks]
@@ -200,7 +204,7 @@ def coverage(source: Any, checks: Sequence[Check]) -> Any:
     return result.update_yaxes(title="share inside", range=[0, 1.03]).update_xaxes(title=label(history.time))
 
 
-def scores(source: Any, checks: Sequence[Check]) -> Any:
+def scores(source: object, checks: Sequence[Check]) -> go.Figure:
     """CRPS and log score of the forecasts, over time."""
     history, go = history_of(source), graph_objects()
     times = [history.when(check.t) for check in checks]
@@ -213,7 +217,7 @@ def scores(source: Any, checks: Sequence[Check]) -> Any:
     return figure(traces, height=280).update_xaxes(title=label(history.time))
 
 
-def compared(source: Any, comparison: Mapping[str, Sequence[float]], times: Sequence[float]) -> Any:
+def compared(source: object, comparison: Mapping[str, Sequence[float]], times: Sequence[float]) -> go.Figure:
     """The CRPS of the forecasts of each step, beside those of forecasts that cost nothing."""
     history, go = history_of(source), graph_objects()
     when = [history.when(t) for t in times]
@@ -230,7 +234,7 @@ def compared(source: Any, comparison: Mapping[str, Sequence[float]], times: Sequ
     )
 
 
-def diagnostics(source: Any) -> Any:
+def diagnostics(source: object) -> go.Figure:
     """Of each step the least effective sample size and the largest R-hat, or evidence and effective particles."""
     from plotly.subplots import make_subplots
 
@@ -268,7 +272,7 @@ def _bands(times: list[Any], values: np.ndarray) -> list[Any]:
     column = {name: values[:, i] for i, name in enumerate(STATISTICS)}
     around = [*times, *times[::-1]]
 
-    def band(low: str, high: str, colour: str) -> Any:
+    def band(low: str, high: str, colour: str) -> go.Scatter:
         y = np.concatenate([column[high], column[low][::-1]])
         return go.Scatter(x=around, y=y, mode="lines", fill="toself", fillcolor=colour, line_width=0, hoverinfo="skip")
 

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 
 from seqgp.base.errors import ModelError
 from seqgp.base.priors import Parameters
-from seqgp.base.snapshot import Snapshot
+from seqgp.base.snapshot import Context, Snapshot
 from seqgp.base.validation import require_x64
 from seqgp.fields.operators import root_with_jitter
 from seqgp.linalg.factor import cholesky, solve_lower
@@ -29,7 +29,7 @@ class Stack(NamedTuple):
     y: Float[Array, " m"]  # the observed values
     observed: Int[Array, " m"]  # their sites
     design: Float[Array, "n q"]  # of the mean
-    contexts: tuple[Any, ...]  # of the snapshots, as the likelihood sees them
+    contexts: tuple[Context, ...]  # of the snapshots, as the likelihood sees them
     blanks: tuple[Float[Array, " N"], ...]  # zeros, as many as each snapshot has inputs
 
     def mean(self, model: Model, parameters: Parameters) -> Float[Array, " n"]:

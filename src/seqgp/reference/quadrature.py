@@ -54,7 +54,7 @@ class Quadrature(NamedTuple):
         """The posterior standard deviations of ``z``."""
         return np.sqrt(np.diag(self.covariance))
 
-    def expect(self, function: Callable[[Any], Any]) -> np.ndarray:
+    def expect(self, function: Callable[[Any], object]) -> np.ndarray:
         """The posterior expectation of a function of one ``z``; the function must be JAX's."""
         return np.tensordot(self.weights, _for_each(function)(self.z), axes=1)
 
@@ -124,7 +124,7 @@ def _log_posterior(model: Model, data: Stack):
     return density
 
 
-def _for_each(function: Callable[[Any], Any]) -> Callable[[np.ndarray], np.ndarray]:
+def _for_each(function: Callable[[Any], object]) -> Callable[[np.ndarray], np.ndarray]:
     """A function of one ``z`` for the rows of many, compiled once: the last batch is filled up to the same size."""
     run = jax.jit(jax.vmap(function))
 

@@ -112,7 +112,7 @@ class _Latest:
         self._most, self._kept = most, OrderedDict[str, tuple[str, Any]]()
         self._lock, self._locks = threading.Lock(), dict[str, threading.Lock]()
 
-    def get(self, entry: Entry, make: Callable[[], Any]) -> Any:
+    def get(self, entry: Entry, make: Callable[[], object]) -> Any:
         with self._lock:
             lock = self._locks.setdefault(entry.name, threading.Lock())
         with lock:
@@ -179,7 +179,7 @@ def _summary(entry: Entry) -> dict[str, Any]:
         return said | {"error": one_line(error, 300).replace(str(store.path), entry.name)}
 
 
-def _statistics(draws: Any, n: int) -> dict[str, np.ndarray]:
+def _statistics(draws: object, n: int) -> dict[str, np.ndarray]:
     values = np.asarray(draws)[:, :n]
     found = {"mean": values.mean(axis=0), "sd": values.std(axis=0)}
     return found | dict(zip(QUANTILES, np.quantile(values, list(QUANTILES.values()), axis=0)))

@@ -276,7 +276,7 @@ def _about_diagnostics(infos: Sequence[Info]) -> str:
     )
 
 
-def _cost(page: Page, infos: Sequence[Any]) -> None:
+def _cost(page: Page, infos: Sequence[object]) -> None:
     last = infos[-1]
     if not isinstance(last, ChainInfo) or not last.updates:
         return

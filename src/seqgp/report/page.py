@@ -154,7 +154,7 @@ class Page:
         items = "".join(f'<li class="{"good" if f.good else "bad"}">{_e(f.text)}</li>' for f in findings)
         self._body.append(f'<ul class="findings">{items}</ul>')
 
-    def figure(self, figure: Any, name: str) -> None:
+    def figure(self, figure: object, name: str) -> None:
         """A figure over the whole width."""
         self._body.append(self._place(figure, name))
 
@@ -215,7 +215,7 @@ class Page:
         )
 
 
-def _e(text: Any) -> str:
+def _e(text: object) -> str:
     return html.escape(str(text), quote=True)
 
 

@@ -116,7 +116,7 @@ def _word(text: str) -> str:
     return text.strip("'").split("(")[0]
 
 
-def _kind(part: Any) -> str:
+def _kind(part: object) -> str:
     return type(part).__name__
 
 

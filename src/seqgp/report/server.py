@@ -108,7 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Nothing: requests are no news."""
 
     def _check_host(self) -> None:
@@ -224,7 +224,7 @@ def _in_script(text: str) -> str:
     return json.dumps(text).replace("<", "\\u003c")
 
 
-def _json(content: Any) -> _Answer:
+def _json(content: object) -> _Answer:
     return _Answer("application/json", json.dumps(_plain(content), allow_nan=False) + "\n")
 
 

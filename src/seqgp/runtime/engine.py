@@ -11,7 +11,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -22,8 +22,10 @@ from threadpoolctl import ThreadpoolController
 from seqgp.runtime import stopping
 from seqgp.runtime.memory import check_fits
 
-_CACHE: OrderedDict[Any, Any] = OrderedDict()  # compiled functions
-_SHAPES: OrderedDict[Any, Any] = OrderedDict()  # small things, of which there are many: they drive no compiled ones out
+Result = TypeVar("Result")
+
+_CACHE: OrderedDict[object, Any] = OrderedDict()  # compiled functions
+_SHAPES: OrderedDict[object, Any] = OrderedDict()  # small things, many of them: they drive no compiled ones out
 _CACHE_SIZE = 64
 REMEDY = "take fewer points or draws at a time, fewer particles or chains, or latent=seqgp.Knots(…)"
 FUSION_EMITTERS = "xla_cpu_use_fusion_emitters"
@@ -35,7 +37,7 @@ def _is_array(leaf: PyTree) -> bool:
     return isinstance(leaf, (np.ndarray, np.generic, jax.Array))
 
 
-def compiled(function: Callable, *args: PyTree) -> tuple[Callable[[], Any], float]:
+def compiled(function: Callable, *args: PyTree) -> tuple[Callable[[], PyTree], float]:
     """``function(*args)`` ready to run, and the seconds that its compilation took (0 where it had been compiled).
 
     Arrays are arguments; everything else in ``args`` (models, settings) is compiled in, and is part of the cache's key.
@@ -44,7 +46,7 @@ def compiled(function: Callable, *args: PyTree) -> tuple[Callable[[], Any], floa
     return lambda: run(), seconds
 
 
-def compiled_function(function: Callable, fixed: tuple, varying: tuple) -> tuple[Callable[..., Any], float]:
+def compiled_function(function: Callable, fixed: tuple, varying: tuple) -> tuple[Callable[..., PyTree], float]:
     """The same for ``function(*fixed, *varying)`` that is called often: what is ready to run takes ``*varying``."""
     parts = [_parted(one) for one in fixed]
     arrays, static = tuple(part.arrays for part in parts), tuple(part.static for part in parts)
@@ -75,7 +77,7 @@ def _measured(program: Any) -> tuple[Any, int]:
 
 @functools.cache
 def _compiler_options() -> dict[str, str | bool]:
-    """What XLA is told: on a CPU its newer way to emit loops takes twice as long, for programs that are no faster."""
+    """Options for XLA: on a CPU its newer way to emit loops takes twice as long, for programs that are no faster."""
     if jax.default_backend() != "cpu" or FUSION_EMITTERS in os.environ.get("XLA_FLAGS", ""):
         return {}
     options: dict[str, str | bool] = {FUSION_EMITTERS: False}
@@ -95,7 +97,7 @@ def cached_by_shape(function: Callable, *args: PyTree) -> Any:
 class _Identity:
     """What is compiled in, as part of a key: hashed once, because models are deep."""
 
-    def __init__(self, static: Any):
+    def __init__(self, static: object):
         leaves, structure = jax.tree.flatten(static)
         self._value = structure, tuple(leaves)
         self._hash = hash(self._value)
@@ -119,7 +121,7 @@ class _Parted(NamedTuple):
 _PARTED: dict[int, tuple[weakref.ref, _Parted]] = {}
 
 
-def _parted(argument: Any) -> _Parted:
+def _parted(argument: object) -> _Parted:
     """Modules never change and come again at each step, so each is taken apart once while it lives."""
     if not isinstance(argument, eqx.Module):
         arrays, static = eqx.partition(argument, _is_array)
@@ -135,7 +137,7 @@ def _parted(argument: Any) -> _Parted:
     return parted
 
 
-def _key(function: Callable, arrays: PyTree, parts: Sequence[_Parted]) -> Any:
+def _key(function: Callable, arrays: PyTree, parts: Sequence[_Parted]) -> object:
     leaves, structure = jax.tree.flatten(arrays)
     return (
         function,
@@ -145,7 +147,7 @@ def _key(function: Callable, arrays: PyTree, parts: Sequence[_Parted]) -> Any:
     )
 
 
-def _cached(cache: OrderedDict[Any, Any], key: Any, build: Callable[[], Any]) -> tuple[Any, float]:
+def _cached(cache: OrderedDict[object, Any], key: object, build: Callable[[], object]) -> tuple[Any, float]:
     with _LOCK:
         if key in cache:
             cache.move_to_end(key)
@@ -187,7 +189,7 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def in_threads(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+def in_threads(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
     """Run tasks on all cores, in order of their results; compiled code runs outside the interpreter's lock.
 
     Each task factors its own matrices, so the threads of the linear algebra library would only get in the way.

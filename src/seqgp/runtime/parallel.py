@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import numpy as np
@@ -34,7 +33,7 @@ def spread(count: int) -> bool:
     return devices > 1 and count % devices == 0
 
 
-def placed(tree: PyTree, count: int) -> Any:
+def placed(tree: PyTree, count: int) -> PyTree:
     """Arrays of ``(count, …)`` on all devices, a share on each; as they are where there is one device."""
     if not spread(count):
         return tree
@@ -51,7 +50,7 @@ def on_each(function: Callable, count: int) -> Callable:
     return jax.shard_map(function, mesh=_mesh(), in_specs=share, out_specs=share, check_vma=False)
 
 
-def one_by_one(function: Callable, fixed: tuple, *parts: PyTree) -> Any:
+def one_by_one(function: Callable, fixed: tuple, *parts: PyTree) -> PyTree:
     """``function(*fixed, *part)`` for each part of arrays ``(count, …)``: every device takes its own, in turn."""
 
     def share(*parts):
@@ -70,7 +69,7 @@ def share(count: int) -> slice:
     return slice(0, count) if rest else slice(jax.process_index() * each, (jax.process_index() + 1) * each)
 
 
-def gathered(tree: PyTree, count: int) -> Any:
+def gathered(tree: PyTree, count: int) -> PyTree:
     """Arrays of all ``count`` parts, ``(count, …)``, from those of this process; as they are where it has all."""
     if len(jax.tree.leaves(tree)[0]) == count:
         return tree

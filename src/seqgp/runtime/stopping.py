@@ -47,7 +47,7 @@ def pause(seconds: float, look: float = 0.1) -> None:
         time.sleep(min(look, left))
 
 
-def abandonable(task: Callable[[], Any], abandoned: threading.Event) -> Any:
+def abandonable(task: Callable[[], object], abandoned: threading.Event) -> Any:
     """Run a task that ends at its next look once the event is set."""
     _local.abandoned = abandoned
     try:
@@ -73,7 +73,7 @@ def stoppable() -> Iterator[None]:
         _requested = 0
 
 
-def _ask(number: int, frame: Any) -> None:
+def _ask(number: int, frame: object) -> None:
     global _requested
     if _requested:
         os._exit(128 + number)

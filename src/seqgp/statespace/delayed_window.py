@@ -7,7 +7,7 @@ conditioned on as they come. The vector is ``(s_1 … s_J, g_1 … g_J, β)``.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -116,12 +116,14 @@ class DelayedWindowFilter(DenseFilter):
         found, log_evidence = super().update(matrices, state, observation)  # pyright: ignore[reportArgumentType]
         return WindowFilterState(*found, state.age), log_evidence
 
-    def update_with_sites(self, matrices: PyTree, state: Any, observation: Observation) -> tuple[Any, GaussianSites]:
+    def update_with_sites(
+        self, matrices: PyTree, state: PyTree, observation: Observation
+    ) -> tuple[PyTree, GaussianSites]:
         """The state given one more snapshot that is not Gaussian, and the sites of EP in the latent function itself."""
         found, sites = super().update_with_sites(matrices, state, observation)
         return WindowFilterState(*found, state.age), sites
 
-    def given_sites(self, matrices: PyTree, state: Any, observation: Observation, sites: GaussianSites) -> Any:
+    def given_sites(self, matrices: PyTree, state: PyTree, observation: Observation, sites: GaussianSites) -> PyTree:
         """The state given Gaussian sites in place of the data of a snapshot."""
         return WindowFilterState(*super().given_sites(matrices, state, observation, sites), state.age)
 
@@ -143,7 +145,7 @@ class DelayedWindowFilter(DenseFilter):
         rows = jnp.zeros((len(dts), self.fields // self.sites))
         return prior, rows.at[:, np.array(self._newest()) // self.sites].set(amplitudes)
 
-    def predict_f(self, matrices: PyTree, state: Any, query: Query) -> LatentGaussian:
+    def predict_f(self, matrices: PyTree, state: PyTree, query: Query) -> LatentGaussian:
         """Coefficients of the mean, and ``f`` at inputs, from the last snapshot on."""
         design = jnp.asarray(self.ssm.design(query.columns))
         offset = self.ssm.offset(matrices.parameters, query.columns)
@@ -165,7 +167,7 @@ class DelayedWindowFilter(DenseFilter):
         return whole.at_data(fresh, later, index, design, offset, query.t)  # pyright: ignore[reportArgumentType]
 
     def extended(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, after: Any, matrices: WindowMatrices, state: WindowFilterState
+        self, after: PyTree, matrices: WindowMatrices, state: WindowFilterState
     ) -> tuple[WindowMatrices, WindowFilterState]:
         """On the sites of another filter, of which these are the first; the window has no values at the new ones."""
         plain, wide = DenseFilter(self.ssm, self.x, self.mask), DenseFilter(self.ssm, after.x, after.mask)

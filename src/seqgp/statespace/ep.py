@@ -11,11 +11,11 @@ and the step towards it is damped. Values of ``log p`` are all that is asked of 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, PyTree
 
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.statespace.gauss_markov import GaussMarkov, ObservationOperator
@@ -30,7 +30,7 @@ from seqgp.statespace.tilted import (
     tilted_on_panels,
 )
 
-LogProb = Callable[[Float[Array, " N"], Any], Float[Array, " N"]]  # of the data of one time, given the latent there
+LogProb = Callable[[Float[Array, " N"], PyTree], Float[Array, " N"]]  # of the data of one time, given the latent there
 
 DAMPING = 0.8
 TOLERANCE = 1e-6
@@ -41,7 +41,7 @@ class ObservedHistory(NamedTuple):
 
     prior: GaussMarkov
     operator: ObservationOperator
-    data: Any  # arrays with a leading axis of time, which ``log_prob`` takes one time of
+    data: PyTree  # arrays with a leading axis of time, which ``log_prob`` takes one time of
 
 
 class EPState(NamedTuple):

@@ -7,7 +7,7 @@ and no time passes, so that histories of different lengths share one compilation
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,8 +28,8 @@ SHARED_TOLERANCE = 1e-3
 class LastStates(NamedTuple):
     """States of a filter given sites: after the last time but one (of a single time, before any data), and after it."""
 
-    before: Any
-    filtered: Any
+    before: PyTree
+    filtered: PyTree
 
 
 def observed_history(

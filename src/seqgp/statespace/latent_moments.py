@@ -10,7 +10,7 @@ Particles that share space lengthscales share the product with ``U``, which is m
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -90,7 +90,7 @@ def map_batch(
 
 
 def latent_moments(
-    filter: Filter, matrices: PyTree, state: Any, query: Query
+    filter: Filter, matrices: PyTree, state: PyTree, query: Query
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
     """Of ``f`` given one value of the parameters, with the coefficients of the mean integrated out."""
     if query.at_sites and isinstance(filter, (NetworkFilter, RotatedFilter)):
@@ -106,7 +106,7 @@ def latent_moments(
 
 
 def moments_and_columns(
-    filter: Filter, matrices: PyTree, state: Any, query: Query, rows: Int[ArrayLike, " k"]
+    filter: Filter, matrices: PyTree, state: object, query: Query, rows: Int[ArrayLike, " k"]
 ) -> tuple[Float[Array, " n"], Float[Array, " n"], Float[Array, "n k"]]:
     """The same, and the covariances of ``f`` at all places with that at a few of them: some columns, in ``M² k``."""
     if query.at_sites and isinstance(filter, (NetworkFilter, RotatedFilter)):
@@ -126,7 +126,7 @@ class _Rotation(NamedTuple):
     rows: Callable[[Int[Array, " k"]], Float[Array, "k M"]]  # of ``U``, of sites by their number
 
 
-def _rotation(filter: NetworkFilter | RotatedFilter, matrices: PyTree, state: Any, dt) -> _Rotation:
+def _rotation(filter: NetworkFilter | RotatedFilter, matrices: PyTree, state: PyTree, dt) -> _Rotation:
     if isinstance(filter, NetworkFilter):
         u = matrices.modes.vectors
         after = filter.predict(matrices, state, dt).low_rank
@@ -141,7 +141,7 @@ def _rotation(filter: NetworkFilter | RotatedFilter, matrices: PyTree, state: An
     )
 
 
-def _at_sites(filter: NetworkFilter | RotatedFilter, matrices: PyTree, state: Any, query: Query):
+def _at_sites(filter: NetworkFilter | RotatedFilter, matrices: PyTree, state: object, query: Query):
     """Mean and variance at sites, in ``M² (R + q)``, and a function from rows to their columns of the covariance."""
     ssm, parameters = filter.ssm, matrices.parameters
     state, back, back_squared, rows_of = _rotation(filter, matrices, state, query.dt)

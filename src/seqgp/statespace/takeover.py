@@ -8,7 +8,6 @@ would have left by a part of low rank: its leading directions become ``F``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -125,7 +124,9 @@ def _leading_directions(
 RECENT = 32  # snapshots from which a filter that takes over knows what complete data would have left
 
 
-def take_over(before: Filter, after: Filter, matrices: PyTree, state: Any, found: Any = None) -> tuple[Any, Any]:
+def take_over(
+    before: Filter, after: Filter, matrices: PyTree, state: PyTree, found: PyTree = None
+) -> tuple[PyTree, PyTree]:
     """matrices and state of the filter ``after``, whose first sites are those of the filter ``before``.
 
     Exact, except where the covariance is compressed to the rank of a :class:`NetworkFilter`, which adds to what it
@@ -140,7 +141,7 @@ def take_over(before: Filter, after: Filter, matrices: PyTree, state: Any, found
 
 
 def _rotated_to_low_rank(
-    before: RotatedFilter, after: NetworkFilter, matrices: RotatedMatrices, state: RotatedState, found: Any
+    before: RotatedFilter, after: NetworkFilter, matrices: RotatedMatrices, state: RotatedState, found: PyTree
 ) -> tuple[NetworkMatrices, NetworkState]:
     """Exactly: after complete data the covariance is a function of ``K_space``, so only its eigenvalues are sorted."""
     found = after.matrices_at(matrices.parameters) if found is None else found
@@ -162,7 +163,7 @@ def _rotated_to_low_rank(
     return found, NetworkState(low_rank, jnp.zeros(()))
 
 
-def _dense_to_low_rank(before: Filter, after: NetworkFilter, matrices: PyTree, state: Any, found: Any):
+def _dense_to_low_rank(before: Filter, after: NetworkFilter, matrices: PyTree, state: PyTree, found: PyTree):
     """By way of the covariance written out, on all sites."""
     ssm, parameters = after.ssm, matrices.parameters
     dense, known, written = before.as_dense(matrices, state)

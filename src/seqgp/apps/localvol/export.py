@@ -15,7 +15,7 @@ from seqgp.base.errors import extra
 
 
 def to_quantlib(
-    surface: Surface, curve: ForwardCurve, date: Any, strikes: ArrayLike, maturities: ArrayLike | None = None
+    surface: Surface, curve: ForwardCurve, date: object, strikes: ArrayLike, maturities: ArrayLike | None = None
 ) -> Any:
     """QuantLib's `FixedLocalVolSurface`, which is linear between the given maturities and strikes.
 

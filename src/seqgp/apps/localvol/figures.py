@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,10 @@ from seqgp.apps.localvol.quotes import Quotes
 from seqgp.apps.localvol.risk_neutral import densities
 from seqgp.apps.localvol.tables import Table
 from seqgp.base.errors import extra
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 BLUE, RED, GREY = "#1f5a8c", "#b3372f", "#777777"
 NAMES = {
@@ -39,7 +43,7 @@ def pyplot() -> Any:
     return plt
 
 
-def smiles(fit: LocalVolFit, held_out: Quotes | None = None, probability: float = 0.95, columns: int = 3) -> Any:
+def smiles(fit: LocalVolFit, held_out: Quotes | None = None, probability: float = 0.95, columns: int = 3) -> Figure:
     """A panel for each expiration: implied volatility with bands, quotes (bid-ask bars where there are), the forward.
 
     Args:
@@ -83,7 +87,7 @@ def _quotes(axis: Any, quotes: Table, colour: str, name: str) -> None:
         axis.plot(at, middle, ".", color=colour, ms=3.5, label=name)
 
 
-def surface(fit: LocalVolFit, probability: float = 0.95, points: tuple[int, int] = (41, 61)) -> Any:
+def surface(fit: LocalVolFit, probability: float = 0.95, points: tuple[int, int] = (41, 61)) -> Figure:
     """Local volatility as a map, beside the width of its band; hatched where the prior dominates."""
     model = fit.model
     draws = fit.surface()
@@ -115,7 +119,7 @@ def surface(fit: LocalVolFit, probability: float = 0.95, points: tuple[int, int]
     return figure
 
 
-def total_variance(fit: LocalVolFit, probability: float = 0.95) -> Any:
+def total_variance(fit: LocalVolFit, probability: float = 0.95) -> Figure:
     """Total implied variance of all expirations, with bands: lines that do not cross are free of calendar arbitrage."""
     bands, table = fit.smiles(probability=probability), fit.last.quotes.table
     figure, axis = pyplot().subplots(figsize=(7.5, 4.4), layout="constrained")
@@ -133,7 +137,7 @@ def total_variance(fit: LocalVolFit, probability: float = 0.95) -> Any:
     return figure
 
 
-def residuals(fit: LocalVolFit) -> Any:
+def residuals(fit: LocalVolFit) -> Figure:
     """What is left over of each quote, in bp of implied volatility: expirations by log-moneyness."""
     frame = fit.quote_draws().to_frame()
     names = sorted(frame["expiration"].unique())
@@ -150,7 +154,7 @@ def residuals(fit: LocalVolFit) -> Any:
     return figure
 
 
-def density(fit: LocalVolFit, probability: float = 0.95, columns: int = 3) -> Any:
+def density(fit: LocalVolFit, probability: float = 0.95, columns: int = 3) -> Figure:
     """The risk-neutral density of the underlying at each expiration, with bands, by Breeden and Litzenberger."""
     found = densities(fit, probability)
     slices = list(found.groupby("expiration"))
@@ -174,7 +178,7 @@ def density(fit: LocalVolFit, probability: float = 0.95, columns: int = 3) -> An
     return figure
 
 
-def parameters(fit: LocalVolFit) -> Any:
+def parameters(fit: LocalVolFit) -> Figure:
     """Posterior mean and 95 % interval of each parameter, day by day."""
     table = fit.parameters()
     names = list(dict.fromkeys(table["parameter"]))

@@ -119,7 +119,7 @@ class Quotes:
             out[quotes.index] = drawn < held_out
         return self.where(~out), self.where(out)
 
-    def where(self, rows: Any) -> "Quotes":
+    def where(self, rows: object) -> "Quotes":
         """Some of the quotes, by a mask of the table; they are not logged as excluded."""
         return dataclasses.replace(self, table=self.table[rows])
 
