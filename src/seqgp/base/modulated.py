@@ -32,7 +32,7 @@ class Season(NamedTuple):
 
     def columns(self, t: Array | np.ndarray | float) -> Float[Array, "*T 2*order"]:
         """At times ``t``."""
-        phase = 2 * jnp.pi * jnp.asarray(t)[..., None] / self.period * jnp.arange(1, self.order + 1)
+        phase = 2 * jnp.pi * jnp.asarray(t)[..., None] / self.period * jnp.arange(1, self.order + 1, dtype=float)
         return jnp.stack([jnp.cos(phase), jnp.sin(phase)], axis=-1).reshape(*jnp.shape(t), 2 * self.order)
 
     def amplitude(self, weights: npt.ArrayLike, t: Array | np.ndarray | float) -> Float[Array, "*T"]:
