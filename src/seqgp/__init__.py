@@ -7,6 +7,7 @@ The public names are declared in ``__init__.pyi``; each is imported when it is f
 import lazy_loader
 
 import seqgp.runtime.quiet as _quiet
+from seqgp.base.errors import did_you_mean as _did_you_mean
 
 _public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __version__ = "0.3.0"
@@ -43,4 +44,6 @@ _MOVED = {  # names of version 0.2, and where they are now
 def __getattr__(name: str) -> object:
     if name in _MOVED:
         raise AttributeError(f"seqgp.{name} is now seqgp.{_MOVED[name]}")
+    if name not in __all__ and not name.startswith("_"):
+        raise AttributeError(f"module 'seqgp' has no attribute {name!r}{_did_you_mean(name, [*__all__, *_MOVED])}")
     return _public(name)

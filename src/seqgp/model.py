@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 from seqgp.base.errors import ModelError
 from seqgp.base.identity import describe
 from seqgp.base.priors import Kept, Parameter, Parameters, Prior, known_numbers
+from seqgp.kernels.base import Kernel
 from seqgp.kernels.separable import LatentKernel
 from seqgp.likelihoods.base import Likelihood
 from seqgp.linalg.types import ArrayLike
@@ -58,9 +59,10 @@ class Model(eqx.Module):
         jitter: float | Sequence[float] = 1e-8,
     ):
         if not isinstance(kernel, LatentKernel):
+            alone = "; at a single place, space=seqgp.kernels.Constant()" if isinstance(kernel, Kernel) else ""
             raise ModelError(
                 "Model: kernel must be seqgp.Separable(time, space, scale) or a sum of them, got "
-                f"{type(kernel).__name__}"
+                f"{type(kernel).__name__}{alone}"
             )
         if not isinstance(likelihood, Likelihood):
             raise ModelError(

@@ -109,7 +109,7 @@ CONFIGS = {  # content of config.toml: what the line must say
     "inputs is text": (change('["x1", "x2"]', '"x1"'), "line 4: data.inputs: "),
     "no inputs": (change('["x1", "x2"]', "[]"), "line 4: data.inputs: "),
     "an input twice": (change('["x1", "x2"]', '["x1", "x1"]'), "line 4: data.inputs: the same column twice"),
-    "an unknown key": (change("seed = 3", "sed = 3"), "run.sed: no such key"),
+    "an unknown key": (change("seed = 3", "sed = 3"), "run.sed: no such key; did you mean 'seed'?"),
     "an unknown section": (CONFIG + "[plots]\na = 1\n", "plots: no such key"),
     "negative seed": (change("seed = 3", "seed = -3"), "line 34: run.seed: "),
     "seed is text": (change("seed = 3", 'seed = "three"'), "line 34: run.seed: "),

@@ -7,6 +7,7 @@ import pkgutil
 import jax
 import numpy as np
 import numpyro.distributions as dist
+import pandas as pd
 import pytest
 
 import seqgp
@@ -121,6 +122,43 @@ def test_the_top_level_has_few_names_and_says_where_others_are():
             getattr(seqgp, name)
         module, _, what = f"seqgp.{home}".rpartition(".")
         assert hasattr(importlib.import_module(module), what), home
+
+
+def test_a_slip_is_answered_with_the_nearest_name():
+    for of, slip, meant in (
+        (seqgp, "OnlineSampeler", "OnlineSampler"),
+        (seqgp, "Matern42", "Matern52"),  # moved: asking for that one says where it is
+        (kernels, "Matern42", "Matern52"),
+        (likelihoods, "Poison", "Poisson"),
+    ):
+        with pytest.raises(AttributeError, match=f"no attribute '{slip}'; did you mean '{meant}'"):
+            getattr(of, slip)
+    with pytest.raises(AttributeError, match=r"no attribute 'xyzzy'$"):
+        seqgp.xyzzy
+
+
+def test_first_mistakes_are_answered_with_what_to_write():
+    space = kernels.Matern32(dist.LogNormal(0.0, 0.5))
+    with pytest.raises(seqgp.ModelError, match=r"prior between two bounds is seqgp.ScaledSigmoid\(0.0, 3.0\)"):
+        kernels.Matern32(lengthscale=(0, 3))
+    with pytest.raises(seqgp.ModelError, match=r"got Matern32; at a single place, space=seqgp.kernels.Constant\(\)"):
+        seqgp.Model(space, likelihoods.Gaussian(1.0))
+    table = pd.DataFrame({"t": [0.0], "east": [0.0], "north": [0.0], "y": [1.0]})
+    with pytest.raises(seqgp.DataError, match=r"got a DataFrame; make one of the rows of each time: \[seqgp.Snapshot"):
+        seqgp.run(tiny(), table)
+    with pytest.raises(seqgp.DataError, match=r"run: no snapshot was given$"):
+        seqgp.run(tiny(), [])
+
+
+def test_results_are_shown_in_a_line(run):
+    """What a notebook prints of them; their arrays would fill the screen."""
+    x, context = np.zeros((2, 2)), {"elevation": np.zeros(2)}
+    prediction = seqgp.predict(KEY, run.model, run.state, x, t=2.5, context=context)
+    assert repr(prediction) == "Prediction(t=2.5: 1000 draws of f and y at 2 inputs)"
+    assert repr(run.state).startswith("OnlineState(t=2, step=3: 1000 draws of f at 4 inputs and of time.lengthscale, ")
+    assert repr(run).startswith(f"Run(t=2, step=3, store={str(run.store.path)!r}: ESS ")
+    past = seqgp.smooth(KEY, seqgp.OnlineSampler(run.model), run.state, [0.0, 1.0], draws=5)
+    assert repr(past) == "Smoothed(times=(0, 1): 5 draws of f at each)"
 
 
 def test_a_constant_is_given_its_standard_deviation():

@@ -6,6 +6,8 @@ import importlib
 from types import ModuleType
 from typing import Any
 
+from seqgp.base.errors import did_you_mean
+
 
 class Catalogue:
     """The public names of some modules of a package.
@@ -30,7 +32,8 @@ class Catalogue:
             for module in self._imported():
                 if name in module.__all__:
                     return getattr(module, name)
-        raise AttributeError(f"module {self.package!r} has no attribute {name!r}")
+        near = "" if name.startswith("_") else did_you_mean(name, self.names())
+        raise AttributeError(f"module {self.package!r} has no attribute {name!r}{near}")
 
     def classes(self, base: type) -> dict[str, type]:
         """The public classes that derive from another, by name."""

@@ -1,5 +1,8 @@
 """The errors a user meets: each names what, where and the remedy, before anything is compiled."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class SeqgpError(Exception):
     """The base class of all errors that seqgp raises."""
@@ -35,6 +38,12 @@ class extra:
             raise MissingExtra(
                 f"{error.name} is not installed; it comes with seqgp[{self.name}]: pip install 'seqgp[{self.name}]'"
             ) from error
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of an error about an unknown name: the known one that is nearest, if one is near."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def one_line(error: BaseException, most: int = 200) -> str:

@@ -320,7 +320,9 @@ def check_positive(slot: Kept, where: str) -> None:
                     "ScaledSigmoid(0, …), HalfNormal, Gamma or LogNormal"
                 )
         elif entry <= 0:
-            raise ModelError(f"{where} = {entry} is not positive")
+            bounds = isinstance(slot, tuple) and len(slot) == 2
+            prior = f"; a prior between two bounds is seqgp.ScaledSigmoid({slot[0]}, {slot[1]})" if bounds else ""
+            raise ModelError(f"{where} = {entry} is not positive{prior}")
 
 
 def inverse_softplus(value: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -22,7 +22,7 @@ def compare(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Compare runs over the same data: evidence and forecasts, and where these disagree."""
+    """Compare runs over the same data by evidence and forecasts, and say where these disagree."""
     found = compare_runs(_named([open_run(folder) for folder in folders]))
     said = {
         "candidates": [

@@ -51,7 +51,7 @@ def demo(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Run an embedded example, from a table to a finished report."""
+    """Run an example, from a table to a finished report: the quickest way to see what seqgp does."""
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
         raise Mistake(f"{folder}: is there already; choose another folder with -o")
     folder.mkdir(parents=True, exist_ok=True)

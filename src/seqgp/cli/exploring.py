@@ -53,7 +53,7 @@ def new(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Write a commented configuration to begin with; with --table, one with priors that suit the data."""
+    """Write a commented configuration to begin with; with `--table`, one with priors that suit the data."""
     if config.suffix != ".toml":
         raise Mistake(f"{config}: the name of a configuration ends in .toml")
     check_target(config, force)
@@ -85,7 +85,7 @@ def explore(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Show what the data of stations say before a model is chosen, on a page, and suggest a model."""
+    """Show what the data of stations say before you choose a model, and suggest a model."""
     check_target(output, force)
     text, content = read_toml(config)
     if not isinstance(content.get("data"), dict):

@@ -26,7 +26,7 @@ def export(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Write a run for other tools: NetCDF (CF conventions), Zarr (ArviZ), or a flat table, Parquet or CSV."""
+    """Write a run for other tools: NetCDF (CF conventions), Zarr (ArviZ), Parquet or CSV."""
     store = open_run(folder)
     check_output(output, EXPORTS, force)
     if output.suffix != ".nc" and (arviz or draws is not None):

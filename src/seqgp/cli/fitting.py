@@ -86,7 +86,7 @@ def update(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Add one or more later times to a run; rows that are late or corrected revise its past.
+    """Add later times to a run; rows that are late or corrected revise its past.
 
     A late row at a known place takes the place of what is known there, and retracts it where its value is empty. The
     state becomes that of a run to which the data came in order; `seqgp log` lists what was replaced.

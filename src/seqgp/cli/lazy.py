@@ -12,52 +12,57 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-COMMANDS = {  # where each is, and the first line of its docstring
-    "demo": ("demo", "Run an embedded example, from a table to a finished report."),
-    "new": (
-        "exploring",
-        "Write a commented configuration to begin with; with --table, one with priors that suit the data.",
-    ),
-    "explore": (
-        "exploring",
-        "Show what the data of stations say before a model is chosen, on a page, and suggest a model.",
-    ),
-    "fit": ("fitting", "Sample after each time of a table, and keep the draws in a run."),
-    "update": ("fitting", "Add one or more later times to a run; rows that are late or corrected revise its past."),
-    "watch": (
-        "watching",
-        "Take new tables as they arrive in a folder, until stopped by a signal (Ctrl-C, or SIGTERM).",
-    ),
-    "log": ("revisions", "List the late and corrected data that revised the past of a run, with what they replaced."),
-    "predict": (
-        "reading",
-        "Predict latent and data at new points, now, later or in the past: mean, standard deviation and quantiles.",
-    ),
-    "compare": ("comparing", "Compare runs over the same data: evidence and forecasts, and where these disagree."),
-    "score": (
-        "scoring",
-        "Score predictions of held-out data, filtered, ahead and smoothed, beside persistence, AR(1) and kriging.",
-    ),
-    "crossvalidate": (
-        "crossvalidating",
-        "Leave out stations or blocks of time in turn, and score predictions of them, beside simple forecasts.",
-    ),
-    "summary": ("reading", "Show what a run holds: times, parameters now, diagnostics."),
-    "stations": ("stations", "Show what the monitor says of the stations of a run: faults, scores, readings."),
-    "export": (
-        "exporting",
-        "Write a run for other tools: NetCDF (CF conventions), Zarr (ArviZ), or a flat table, Parquet or CSV.",
-    ),
-    "check": ("reading", "Read every file of a run, and name those that are broken."),
-    "support": ("support", "Collect versions, model and last step of a run, for a report that something is wrong."),
-    "report": ("reporting", "Write one self-contained HTML page about a run."),
-    "serve": ("serving", "Show the runs of a folder in a browser, read only, until stopped by a signal."),
-    "fleet": ("fleet", "Run many streams from one configuration: `seqgp fleet fleet.toml`."),
-    "localvol": (
-        "localvol",
-        "Infer local volatility from option quotes, day after day: surfaces, smiles and errors, as tables and figures.",
-    ),
+GROUPS = {  # of `seqgp --help`: each command, the module that it is in, and the first line of its docstring
+    "Begin": {
+        "demo": ("demo", "Run an example, from a table to a finished report: the quickest way to see what seqgp does."),
+        "new": (
+            "exploring",
+            "Write a commented configuration to begin with; with `--table`, one with priors that suit the data.",
+        ),
+        "explore": ("exploring", "Show what the data of stations say before you choose a model, and suggest a model."),
+    },
+    "Sample": {
+        "fit": ("fitting", "Sample after each time of a table, and keep the draws in a run."),
+        "update": ("fitting", "Add later times to a run; rows that are late or corrected revise its past."),
+        "watch": ("watching", "Add tables to a run as they arrive in a folder, until stopped (Ctrl-C)."),
+        "fleet": ("fleet", "Run many streams from one configuration: `seqgp fleet fleet.toml`."),
+        "localvol": (
+            "localvol",
+            "Infer local volatility from option quotes, day after day: surfaces, smiles and errors.",
+        ),
+    },
+    "Use a run": {
+        "summary": ("reading", "Show what a run holds: times, parameters now, diagnostics."),
+        "predict": ("reading", "Predict the latent function and new data at any place, now, later or in the past."),
+        "report": ("reporting", "Write a page of HTML about a run, with maps, forecasts and diagnostics."),
+        "serve": ("serving", "Show the runs of a folder in a browser, read only, until stopped (Ctrl-C)."),
+        "stations": ("stations", "Show which stations of a run are at fault, since when and by how much."),
+        "log": (
+            "revisions",
+            "List the late and corrected data that revised the past of a run, with what they replaced.",
+        ),
+        "export": ("exporting", "Write a run for other tools: NetCDF (CF conventions), Zarr (ArviZ), Parquet or CSV."),
+    },
+    "Judge models": {
+        "compare": (
+            "comparing",
+            "Compare runs over the same data by evidence and forecasts, and say where these disagree.",
+        ),
+        "score": (
+            "scoring",
+            "Score predictions of held-out data, filtered, ahead and smoothed, beside persistence, AR(1) and kriging.",
+        ),
+        "crossvalidate": (
+            "crossvalidating",
+            "Leave out stations or blocks of time in turn, and score predictions of them, beside simple forecasts.",
+        ),
+    },
+    "Something is wrong": {
+        "check": ("reading", "Read every file of a run, and name those that are broken."),
+        "support": ("support", "Collect versions, model and last step of a run, for a report that something is wrong."),
+    },
 }
+COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
 STYLE: dict[str, Any] = {"add_completion": False, "rich_markup_mode": "markdown", "pretty_exceptions_enable": False}
 
 
@@ -66,7 +71,11 @@ class Commands(TyperGroup):
 
     def __init__(self, **settings: Any):
         super().__init__(**settings)
-        self.commands = {name: Deferred(name=name, help=first) for name, (_, first) in COMMANDS.items()}
+        self.commands = {
+            name: Deferred(name=name, help=first, rich_help_panel=title)
+            for title, group in GROUPS.items()
+            for name, (_, first) in group.items()
+        }
 
 
 class Deferred(TyperCommand):

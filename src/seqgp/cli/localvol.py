@@ -68,7 +68,7 @@ def localvol(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Infer local volatility from option quotes, day after day: surfaces, smiles and errors, as tables and figures.
+    """Infer local volatility from option quotes, day after day: surfaces, smiles and errors.
 
     Every day is on disk before the next one begins: the same command goes on where it was interrupted, and takes in
     days that were added since. With --fast nothing is kept but the results.

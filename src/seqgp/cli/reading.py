@@ -93,7 +93,10 @@ def predict(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Predict latent and data at new points, now, later or in the past: mean, standard deviation and quantiles."""
+    """Predict the latent function and new data at any place, now, later or in the past.
+
+    The output has the mean, the standard deviation and quantiles of both at each point.
+    """
     points = _one_of(points, given, grid)
     store = open_run(folder)
     check_output(output, TABLES, force)

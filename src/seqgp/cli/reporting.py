@@ -28,7 +28,7 @@ def report(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Write one self-contained HTML page about a run."""
+    """Write a page of HTML about a run, with maps, forecasts and diagnostics."""
     store = open_run(folder)
     check_target(output, force)
     ground = None if grid is None else ground_from(grid, configuration_of(store).data.columns())

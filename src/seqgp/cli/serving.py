@@ -24,7 +24,7 @@ def serve(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Show the runs of a folder in a browser, read only, until stopped by a signal.
+    """Show the runs of a folder in a browser, read only, until stopped (Ctrl-C).
 
     Pages: all runs, and the report of each; they follow the runs as they grow. As JSON: `/api/summary`,
     `/api/summary?run=NAME` and `/api/predict?run=NAME&x=0.1,0.2&x=0.3,0.4&time=TIME`.

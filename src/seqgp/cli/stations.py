@@ -31,7 +31,7 @@ def stations(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Show what the monitor says of the stations of a run: faults, scores, readings."""
+    """Show which stations of a run are at fault, since when and by how much."""
     store = open_run(folder)
     if output is not None:
         if output.suffix not in TABLES:

@@ -14,8 +14,8 @@ value = "y"                    # the measurements; empty cells are missing value
 # A parameter is a number (known) or a prior (inferred): {{ low = …, high = … }} for something between two bounds,
 # or a distribution by name: {{ distribution = "Gamma", concentration = 2.0, rate = 1.0 }}.
 [model]
-scale = {{ low = 0, high = 2 }}           # the standard deviation of the latent
-mean = {{ low = -1, high = 1 }}           # its mean level; or, with covariates:
+scale = {{ low = 0, high = 2 }}           # the standard deviation of the latent function
+mean = {{ low = -1, high = 1 }}           # its mean; or, with covariates:
 # mean = {{ features = ["elevation"], weights = {{ distribution = "Normal", loc = 0, scale = 1 }}, intercept = 0.5 }}
 
 [model.time]

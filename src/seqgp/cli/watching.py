@@ -34,7 +34,7 @@ def watch(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Take new tables as they arrive in a folder, until stopped by a signal (Ctrl-C, or SIGTERM).
+    """Add tables to a run as they arrive in a folder, until stopped (Ctrl-C).
 
     A file is taken when it is whole: when neither its size nor its time has changed between two looks. Files are taken
     in the order of the times inside them: one that has to wait, because the run is in use, the disk is full or the file

@@ -46,6 +46,10 @@ class Prediction(eqx.Module):
     _parameters: dict[str, Array]
     _predictive: Predictive
 
+    def __repr__(self) -> str:
+        draws, n = self.f.shape
+        return f"Prediction(t={self.t:g}: {draws} draws of f and y at {n} inputs)"
+
     def log_score(self, y_new: npt.ArrayLike, pointwise: bool = False) -> float | Float[np.ndarray, " n"]:
         """The log of the mean predictive density over draws: of all of ``y_new`` jointly, or of each value.
 
@@ -194,7 +198,9 @@ def _check_inputs(x: np.ndarray, t: float, state: State) -> None:
     if not np.isfinite(t):
         raise DataError(f"predict: t = {t} is not one finite number")
     if not t >= state.t:
-        raise DataError(f"predict: t = {t} is before the last t = {state.t}; only the present and the future are kept")
+        raise DataError(
+            f"predict: t = {t} is before the last t = {state.t}; of an OnlineSampler, seqgp.smooth draws the past"
+        )
 
 
 def draw_data(key, model: Model, f, context, parameters) -> Array:

@@ -7,9 +7,9 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from seqgp.base.errors import SeqgpError, one_line
+from seqgp.base.errors import SeqgpError, did_you_mean, one_line
 from seqgp.base.snapshot import Snapshot
 from seqgp.base.transforms import transform_from, transform_of
 from seqgp.base.validation import MAX_COUNT
@@ -301,26 +301,33 @@ def validated(path: Path, text: str, content: dict[str, Any], what: type[Section
         if isinstance(found, Configuration):
             found.model.build()
     except ValidationError as error:
-        raise ConfigurationError(_describe(path, text, error)) from error
+        raise ConfigurationError(_describe(path, text, error, what)) from error
     except SeqgpError as error:
         raise ConfigurationError(f"{path}: [model]: {_short(str(error), 400)}") from error
     return found
 
 
-def _describe(path: Path, text: str, error: ValidationError) -> str:
+def _describe(path: Path, text: str, error: ValidationError, what: type[BaseModel]) -> str:
     """The first mistake, in one line."""
     first = error.errors(include_url=False)[0]
     keys = [key for key in first["loc"] if not re.match(r"\$|[a-z-]+\[.*\]$", str(key))]  # without the tags of unions
     names = [str(key) for key in keys]
     line = _line_of(text, [key for key in keys if isinstance(key, str)])
-    message = first["msg"].removeprefix("Value error, ").replace("Extra inputs are not permitted", "no such key")
-    message = message.replace("Field required", "is missing")
+    message = first["msg"].removeprefix("Value error, ").replace("Field required", "is missing")
+    if first["type"] == "extra_forbidden":
+        message = f"no such key{did_you_mean(names[-1], _keys(what)) if names else ''}"
     given = first.get("input")
     shown = f" (given: {given!r})" if isinstance(given, (str, int, float, bool)) and "missing" not in message else ""
     where = f"{path}, line {line}" if line else str(path)
     more = f"; and {error.error_count() - 1} more" if error.error_count() > 1 else ""
-    what = f"{_short('.'.join(names))}: " if names else ""
-    return f"{where}: {what}{_short(message, 300)}{_short(shown)}{more}"
+    key = f"{_short('.'.join(names))}: " if names else ""
+    return f"{where}: {key}{_short(message, 300)}{_short(shown)}{more}"
+
+
+def _keys(what: type[BaseModel]) -> set[str]:
+    """The keys of all tables of a file."""
+    schema = what.model_json_schema()
+    return {key for table in (schema, *schema.get("$defs", {}).values()) for key in table.get("properties", {})}
 
 
 def _short(text: str, most: int = 80) -> str:

@@ -46,6 +46,10 @@ class Run(NamedTuple):
     store: Store | None = None
     why: str = ""
 
+    def __repr__(self) -> str:
+        where = "" if self.store is None else f", store={str(self.store.path)!r}"
+        return f"Run(t={self.state.t:g}, step={self.state.step}{where}: {self.infos[-1].health if self.infos else ''})"
+
     def summary(self) -> RunSummary:
         """A table of the parameters at the last step and, with a delay in the kernel, of how patterns move."""
         from seqgp.io.summary import run_summary
@@ -131,6 +135,11 @@ def _check_arguments(sampler: object, snapshots: object, key: object, state: obj
     if not isinstance(sampler, Model) and not all(hasattr(sampler, name) for name in ("model", "init", "step")):
         batch = "; it takes all times at once, by its method sample" if isinstance(sampler, BatchSampler) else ""
         raise SamplerError(f"run: expected a sampler or a seqgp.Model, got {type(sampler).__name__}{batch}")
+    if hasattr(snapshots, "groupby"):
+        raise DataError(
+            f"run: expected snapshots one after the other, got a {type(snapshots).__name__}; make one of the rows of "
+            "each time: [seqgp.Snapshot(t, rows[['east', 'north']], rows['y']) for t, rows in table.groupby('t')]"
+        )
     if isinstance(snapshots, Snapshot) or not isinstance(snapshots, Iterable):
         raise DataError(
             f"run: expected snapshots one after the other, got {type(snapshots).__name__}; give one in a list"

@@ -99,6 +99,14 @@ class State(Protocol):
         ...
 
 
+def described(state: State) -> str:
+    """A state in one line, for people."""
+    inferred = f" and of {', '.join(state.parameters)}" if state.parameters else ""
+    inputs = np.shape(state.latent)[1]
+    drawn = f"{state.draws} draws of f at {inputs} inputs{inferred}"
+    return f"{type(state).__name__}(t={state.t:g}, step={state.step}: {drawn})"
+
+
 @runtime_checkable
 class BatchSampler(Protocol):
     """Draws from the posterior given all snapshots at once: ``(key, snapshots) -> (state, info)``."""

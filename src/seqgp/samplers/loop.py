@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
@@ -111,7 +110,6 @@ def loop(
     """
     called = [callbacks] if callable(callbacks) else list(callbacks)
     infos: deque[Info] = deque(maxlen=keep)
-    start = time.perf_counter()
     for reached, info in steps(sampler, snapshots, key, state, progress, forecast):
         state = reached
         infos.append(info)
@@ -121,7 +119,7 @@ def loop(
         except StopIteration:
             break
     if state is None:
-        raise DataError(f"run: no snapshot was given (waited {time.perf_counter() - start:.1f} s)")
+        raise DataError("run: no snapshot was given")
     return _refreshed(sampler, key, LoopResult(state, list(infos)))
 
 

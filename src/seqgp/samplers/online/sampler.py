@@ -365,7 +365,10 @@ class OnlineSampler:
         """Raise unless the state is one that this step can follow."""
         self._check_state(state, "step")
         if not snapshot.t > state.t:
-            raise DataError(f"t = {snapshot.t} is not after the last t = {state.t}; revise takes late snapshots")
+            raise DataError(
+                f"t = {snapshot.t} is not after the last t = {state.t}; late snapshots go to "
+                "sampler.revise(key, state, snapshots)"
+            )
         if snapshot.x.shape[1] != state.dimension:
             raise DataError(f"Snapshot: x has {snapshot.x.shape[1]} columns, but the last one had {state.dimension}")
 

@@ -42,6 +42,10 @@ class Smoothed(NamedTuple):
     x: tuple[np.ndarray, ...]  # the inputs, one array per time
     latent: tuple[Float[np.ndarray, "draws N"], ...]  # f with its mean, one array per time
 
+    def __repr__(self) -> str:
+        times = ", ".join(f"{t:g}" for t in self.times)
+        return f"Smoothed(times=({times}): {len(self.latent[0])} draws of f at each)"
+
 
 def smooth(
     key: Key[Array, ""],

@@ -12,6 +12,7 @@ from seqgp.base.snapshot import Context, Snapshot
 from seqgp.likelihoods.gaussian import STATION
 from seqgp.linalg.types import ArrayLike
 from seqgp.model import Model
+from seqgp.samplers.base import described
 from seqgp.samplers.ibis import Particles
 from seqgp.samplers.online.exact import Correction, exact_filters, shared_history
 from seqgp.samplers.online.filters import Filters, advanced, run_filters
@@ -52,6 +53,9 @@ class OnlineState(NamedTuple):
     pending: PendingParticles | None = None  # new particles that have not caught up with the data
     watch: Watch | None = None  # of the stations, where data are Gaussian
     station_noise: StationNoise | None = None  # of each draw, where stations have noises of their own
+
+    def __repr__(self) -> str:
+        return described(self)
 
     @property
     def draws(self) -> int:

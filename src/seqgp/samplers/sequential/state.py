@@ -14,6 +14,7 @@ from seqgp.fields.protocol import Latent
 from seqgp.fields.sites import Window
 from seqgp.linalg.types import ArrayLike
 from seqgp.model import Model
+from seqgp.samplers.base import described
 from seqgp.samplers.sequential.conditioning import Conditioning, conditioning_of
 
 
@@ -28,6 +29,9 @@ class SequentialState(NamedTuple):
     window: Window  # the last tau times, this one included, with the zero-mean latent there
     representation: Latent  # how the latent is represented
     fingerprint: str  # of the model
+
+    def __repr__(self) -> str:
+        return described(self)
 
     @property
     def draws(self) -> int:
