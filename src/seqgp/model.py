@@ -40,7 +40,7 @@ class Model(eqx.Module):
         kernel: the covariance of the latent process.
         likelihood: the distribution of the data given the latent function, its mean included.
         mean: the mean of the latent function: a number, a prior, or a mean with covariates,
-            :class:`seqgp.means.Linear`.
+            ``seqgp.means.Linear``.
         jitter: what ``SequentialSampler`` and ``FullSampler`` add to the diagonal of covariance matrices, relative to
             ``scale²``. With several increasing values they try the next one if a matrix is not positive definite; with
             one they reject the proposal. The filters of ``OnlineSampler`` add none.

@@ -1,6 +1,6 @@
 """What identifies a model and its parts: text that is the same in another process, and under another Python.
 
-A function of one's own is known by its source (:mod:`seqgp.base.source`), its defaults, what it closes over and what
+A function of one's own is known by its source (``seqgp.base.source``), its defaults, what it closes over and what
 it looks up in its module. An object is known by its class and its contents: fields, ``__dict__``, ``__slots__``, or
 what it gives to be pickled. An object that wants to say itself what it is has a method ``__seqgp_digest__`` that
 returns a text. A function or class of a library is known by its name: its code may change with the version, what it

@@ -34,13 +34,21 @@ class ForecastValues(NamedTuple):
 
 
 class Exactness(NamedTuple):
-    """Whether the weights of a step are exact in the limit of particles; true where they are."""
+    """Whether the weights of a step are exact in the limit of particles; true where they are.
 
-    corrected: bool  # whether nothing is approximated at this step
-    why: str  # what holds, in words
-    step: int = 0  # at which all particles were corrected last; 0 for never
-    paths: int = 0  # of each particle, in that correction
-    noise: float = 0.0  # sd of the log evidence of a particle in it, estimated
+    Attributes:
+        corrected: whether nothing is approximated at this step.
+        why: what holds, in words.
+        step: the step of the last correction of all particles; 0 for never.
+        paths: the number of paths for each particle in that correction.
+        noise: the estimated standard deviation of a particle's log evidence in it.
+    """
+
+    corrected: bool
+    why: str
+    step: int = 0
+    paths: int = 0
+    noise: float = 0.0
 
     def __bool__(self) -> bool:
         return self.corrected
@@ -57,28 +65,64 @@ class Exactness(NamedTuple):
 class LeaveOneOut(NamedTuple):
     """Each datum of a snapshot predicted from all others of it and from the past; NaN where it is missing.
 
-    In the units of ``Snapshot.y``. The predictions are mixtures over the particles.
+    In the units of ``Snapshot.y``, one number for each row. The predictions are mixtures over the particles.
+
+    Attributes:
+        mean: the predictive mean.
+        sd: the predictive standard deviation.
+        z: the datum as a standard normal score: the normal quantile of ``pit``.
+        pit: the predictive probability of a smaller value.
+        log_score: the log predictive density of the datum.
+        ess: the effective number of particles without the datum.
     """
 
     mean: Float[np.ndarray, " N"]
     sd: Float[np.ndarray, " N"]
-    z: Float[np.ndarray, " N"]  # the datum as a standard normal number: the normal quantile of pit
-    pit: Float[np.ndarray, " N"]  # the probability of a smaller value
-    log_score: Float[np.ndarray, " N"]  # the log predictive density of the datum
-    ess: Float[np.ndarray, " N"]  # the effective number of particles without the datum
+    z: Float[np.ndarray, " N"]
+    pit: Float[np.ndarray, " N"]
+    log_score: Float[np.ndarray, " N"]
+    ess: Float[np.ndarray, " N"]
 
 
 class StationInfo(NamedTuple):
-    """What the monitor of stations made of a snapshot of Gaussian data."""
+    """What the monitor of stations found in a snapshot of Gaussian data.
 
-    z: Float[np.ndarray, " N"]  # scores of the rows: as in loo, without data that stand out
-    factors: Float[np.ndarray, " N"]  # of the noise with which each was used; infinite where it was excluded
-    flags: tuple[StationFlag, ...]  # stations that are flagged, and wrong readings of this snapshot
-    robust: str  # what is done with flagged values: flag, exclude or downweight
+    Attributes:
+        z: a score for each row, as in ``loo``, computed without values that stand out.
+        factors: the factor of the noise with which each row was used; infinite where it was excluded.
+        flags: the stations that are flagged, and the wrong readings of this snapshot.
+        robust: what is done with flagged values: ``flag``, ``exclude`` or ``downweight``.
+    """
+
+    z: Float[np.ndarray, " N"]
+    factors: Float[np.ndarray, " N"]
+    flags: tuple[StationFlag, ...]
+    robust: str
 
 
 class OnlineInfo(NamedTuple):
-    """What a step of the online sampler reports."""
+    """What a step of ``OnlineSampler`` reports.
+
+    Attributes:
+        t: the time of the snapshot.
+        step: its number, from 1.
+        seconds: the time that the step took, without compilation.
+        compile_seconds: the time that compilation took.
+        missing: the number of missing values in the snapshot.
+        settings: what the sampler chose, by name: the representation, the filter and the like.
+        warnings: what you should know; each is ``kind (parameters): figures; remedy``.
+        ess: the effective number of particles.
+        log_evidence: the log evidence ``log p(y_1, …, y_t)`` of the model.
+        log_evidence_se: its Monte Carlo standard error.
+        rejuvenations: the rejuvenations of the particles in this step, with their cost.
+        scores: the scores of the forecast that ``run`` made before the step: log score, CRPS, coverage.
+        extras: figures of some models, by name, such as ``kernel_error`` and ``moved``.
+        exact: whether the weights are exact in the limit of many particles, and why; None in runs of earlier
+            versions.
+        loo: for Gaussian data, each value predicted from all others and from the past.
+        stations: for Gaussian data, what the monitor of stations found.
+        forecast: how each value was forecast before the step (in runs).
+    """
 
     t: float
     step: int
@@ -87,16 +131,16 @@ class OnlineInfo(NamedTuple):
     missing: int
     settings: dict[str, str]
     warnings: tuple[str, ...]
-    ess: float  # the effective number of particles
-    log_evidence: float  # log p(y_1:t)
+    ess: float
+    log_evidence: float
     log_evidence_se: float
-    rejuvenations: tuple[Any, ...] = ()  # of the particles in this step, with their cost
+    rejuvenations: tuple[Any, ...] = ()
     scores: dict[str, float] = {}  # noqa: RUF012
     extras: dict[str, Any] = {}  # noqa: RUF012
-    exact: Exactness | None = None  # not known of runs of earlier versions
-    loo: LeaveOneOut | None = None  # of Gaussian data
-    stations: StationInfo | None = None  # of Gaussian data
-    forecast: ForecastValues | None = None  # of a snapshot that was forecast before it was used
+    exact: Exactness | None = None
+    loo: LeaveOneOut | None = None
+    stations: StationInfo | None = None
+    forecast: ForecastValues | None = None
 
     @property
     def min_ess(self) -> float:
@@ -112,7 +156,27 @@ class OnlineInfo(NamedTuple):
 
 
 class ChainInfo(NamedTuple):
-    """What a step of a sampler with Markov chains reports."""
+    """What a step of ``SequentialSampler`` reports, or ``FullSampler`` of all its draws.
+
+    Attributes:
+        t: the time of the snapshot.
+        step: its number, from 1.
+        seconds: the time that the step took, without compilation.
+        compile_seconds: the time that compilation took.
+        missing: the number of missing values in the snapshot.
+        settings: what the sampler chose, by name: the representation, the filter and the like.
+        warnings: what you should know; each is ``kind (parameters): figures; remedy``.
+        updates: the cost of each kind of MCMC update, by name.
+        rhat: R-hat of each parameter (on the Gaussian scale) and, under ``latent``, the worst of the latent
+            function.
+        ess: the bulk effective sample sizes, by the same names.
+        ess_tail: the effective sample sizes of the tails, by the same names.
+        chains: the number of chains.
+        log_likelihood: the mean log likelihood over the draws.
+        scores: the scores of the forecast that ``run`` made before the step: log score, CRPS, coverage.
+        extras: figures of some models, by name, such as ``kernel_error`` and ``moved``.
+        forecast: how each value was forecast before the step (in runs).
+    """
 
     t: float
     step: int
@@ -123,13 +187,13 @@ class ChainInfo(NamedTuple):
     warnings: tuple[str, ...]
     updates: dict[str, UpdateInfo]
     rhat: dict[str, float]
-    ess: dict[str, float]  # of each parameter, and of the latent function
+    ess: dict[str, float]
     ess_tail: dict[str, float]
     chains: int
     log_likelihood: float
     scores: dict[str, float] = {}  # noqa: RUF012
     extras: dict[str, Any] = {}  # noqa: RUF012
-    forecast: ForecastValues | None = None  # of a snapshot that was forecast before it was used
+    forecast: ForecastValues | None = None
 
     @property
     def min_ess(self) -> float:

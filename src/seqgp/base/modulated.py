@@ -27,7 +27,7 @@ class Season(NamedTuple):
 
     @property
     def cycle(self) -> tuple[float, int]:
-        """Period and order, as of :func:`seqgp.means.harmonics`."""
+        """Period and order, as of ``seqgp.means.harmonics``."""
         return self.period, self.order
 
     def columns(self, t: Array | np.ndarray | float) -> Float[Array, "*T 2*order"]:
@@ -49,7 +49,7 @@ class Modulated(eqx.Module):
 
     Args:
         base: the geometric mean over the season, a number or a prior.
-        by: :func:`seqgp.means.harmonics`.
+        by: ``seqgp.means.harmonics``.
         weights: a number or prior for all harmonics, or a list with one for each cosine and sine.
     """
 

@@ -86,7 +86,7 @@ class Average(NamedTuple):
         context: Context = None,
         joint: bool = True,
     ) -> MixturePrediction:
-        """The mixture of the models' predictions, in the units of the data; arguments as of :func:`seqgp.predict`.
+        """The mixture of the models' predictions, in the units of the data; arguments as of ``seqgp.predict``.
 
         Draws are as many as those of the largest run.
         """

@@ -45,14 +45,23 @@ class Failure(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """The ranks of all test quantities, and whether they are uniform."""
+    """The ranks of all test quantities, and whether they are uniform.
 
-    ranks: dict[str, Int[np.ndarray, " simulations"]]  # 0, …, 99, of the simulations that did not fail
-    p_values: dict[str, float]  # of a chi-square test
-    corrected: dict[str, float]  # by Holm, over the quantities
-    seeds: Int[np.ndarray, " simulations"]  # simulate(jax.random.key(seed), …) gives the data again
+    Attributes:
+        ranks: ranks 0, …, 99 by quantity, of the simulations that did not fail.
+        p_values: of a chi-square test, by quantity.
+        corrected: the p-values corrected by Holm for the number of quantities.
+        seeds: ``simulate(jax.random.key(seed), …)`` gives the data of a simulation again.
+        failures: the simulations whose sampler raised an error.
+        ess: the smallest effective sample size of each simulation.
+    """
+
+    ranks: dict[str, Int[np.ndarray, " simulations"]]
+    p_values: dict[str, float]
+    corrected: dict[str, float]
+    seeds: Int[np.ndarray, " simulations"]
     failures: tuple[Failure, ...]
-    ess: np.ndarray  # the smallest effective sample size of each simulation
+    ess: np.ndarray
 
     def calibrated(self, level: float = 1e-3) -> bool:
         """Whether no quantity has a corrected p-value below the level."""
@@ -87,8 +96,8 @@ def calibrate(
     Args:
         key: a random key.
         model: what to simulate from: the sampler's own model, or another one to test the test.
-        sampler: :class:`seqgp.SequentialSampler`, :class:`seqgp.FullSampler` or
-            :class:`seqgp.reference.CollapsedSampler`, with 99 draws or more.
+        sampler: ``seqgp.SequentialSampler``, ``seqgp.FullSampler`` or
+            ``seqgp.reference.CollapsedSampler``, with 99 draws or more.
         simulations: the number of simulated data sets.
         design: snapshots whose ``t``, ``x``, ``context`` and missing values are used; with several, a sequential
             sampler makes a step for each, and is tested at the last. By default, ten inputs at one time.

@@ -14,19 +14,33 @@ CLEAR_STANDARD_ERRORS = 2.0  # by which one model must be better
 
 
 class Candidate(NamedTuple):
-    """One model of a comparison."""
+    """A model in a comparison.
+
+    Attributes:
+        name: its name.
+        log_evidence: ``log p(y_1, …, y_t)``; NaN where the sampler has none.
+        se: its Monte Carlo standard error.
+        difference: the log evidence less that of the best.
+        difference_se: the standard error of the difference.
+        weight: the posterior probability of the model, under equal prior probabilities.
+        crps: the mean over steps of the CRPS, averaged over the values of a step.
+        log_score: the mean over steps of the joint log score of a step's data.
+        coverage: the mean over steps of the share of values inside their 95% intervals.
+        crps_difference: the paired difference from the best; below zero where this model forecasts better.
+        log_score_difference: the paired difference from the best; above zero where this model forecasts better.
+    """
 
     name: str
-    log_evidence: float  # log p(y_1:t); NaN where the sampler has none
-    se: float  # its standard error
-    difference: float  # from the best
+    log_evidence: float
+    se: float
+    difference: float
     difference_se: float
-    weight: float  # its posterior probability among the candidates, all alike before
-    crps: float  # mean over the steps that were forecast of the mean over a step's values: a step counts once
-    log_score: float  # mean over the steps, of all data of a step jointly
-    coverage: float  # of 95% intervals: likewise, a mean over steps of the share of a step's values
-    crps_difference: ScoreMean  # from the best, step by step; below zero where this one forecasts better
-    log_score_difference: ScoreMean  # from the best; above zero where this one forecasts better
+    weight: float
+    crps: float
+    log_score: float
+    coverage: float
+    crps_difference: ScoreMean
+    log_score_difference: ScoreMean
 
 
 class Comparison(NamedTuple):

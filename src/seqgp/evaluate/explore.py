@@ -69,7 +69,7 @@ class Missing(NamedTuple):
 
 
 class DataExploration(NamedTuple):
-    """The result of :func:`explore`; printed, it says what was found and what model that suggests."""
+    """The result of ``explore``; printed, it says what was found and what model that suggests."""
 
     stations: StationTable
     variogram: Variogram

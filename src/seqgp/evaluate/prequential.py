@@ -84,7 +84,7 @@ def drift_alarm(recent: Sequence[dict[str, Any]], level: float = 1e-3, least: in
     """Test the scores of recent steps for uniformity.
 
     Args:
-        recent: the results of :func:`prequential`, the latest last; the last twenty, say.
+        recent: the results of ``prequential``, the latest last; the last twenty, say.
         level: the false-alarm rate of one call.
         least: with fewer scored steps than this there is no alarm.
     """

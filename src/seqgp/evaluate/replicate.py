@@ -21,15 +21,25 @@ from seqgp.samplers.loop import steps
 
 
 class Replicates(NamedTuple):
-    """Posterior means and standard deviations of independent runs of one sequence."""
+    """Independent runs of the same sequence, and the Monte Carlo error of one of them.
+
+    Attributes:
+        times: the times of the snapshots.
+        names: the names of the elements of ``z``.
+        z_mean: posterior means of ``z``.
+        z_sd: posterior standard deviations of ``z``.
+        latent_mean: posterior means of the latent function, one array per time.
+        latent_sd: its posterior standard deviations.
+        reported: the smallest effective sample size that the steps report.
+    """
 
     times: tuple[float, ...]
     names: tuple[str, ...]
     z_mean: Float[np.ndarray, "replicates T d"]
     z_sd: Float[np.ndarray, "replicates T d"]
-    latent_mean: tuple[Float[np.ndarray, "replicates N"], ...]  # one per time
+    latent_mean: tuple[Float[np.ndarray, "replicates N"], ...]
     latent_sd: tuple[Float[np.ndarray, "replicates N"], ...]
-    reported: Float[np.ndarray, " T"]  # the smallest effective sample size that the steps themselves report
+    reported: Float[np.ndarray, " T"]
 
     @property
     def mcse(self) -> Float[np.ndarray, "T d"]:

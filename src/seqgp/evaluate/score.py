@@ -48,7 +48,7 @@ def score(
     units of the data.
 
     Args:
-        run: a run with a store, or a :class:`seqgp.Store`. A run in memory holds its last state only, so it has no
+        run: a run with a store, or a ``seqgp.Store``. A run in memory holds its last state only, so it has no
             filtered predictions before the last time.
         held_out: snapshots with values that the run has not seen, in any order of time; transformed, if the run's are.
         ahead: the numbers of steps ahead; 0 is filtered.
@@ -72,7 +72,7 @@ def score_parts(
     draws: int,
     seed: int,
 ) -> tuple[list[Part], list[str]]:
-    """The scores of each datum, and what could not be scored; arguments as of :func:`score`."""
+    """The scores of each datum, and what could not be scored; arguments as of ``score``."""
     require_x64()
     steps = _checked_steps(ahead)
     draws = positive("draws", draws)

@@ -19,11 +19,17 @@ from seqgp.runtime.engine import compiled
 
 
 class Simulation(NamedTuple):
-    """Data drawn from a model, and the truth behind them."""
+    """Parameters, latent function and data, drawn from a model.
+
+    Attributes:
+        snapshots: the design with simulated data.
+        z: the parameters as standard-form Gaussians, ``(d,)``.
+        f: the latent function at the inputs of each snapshot, its mean included.
+    """
 
     snapshots: tuple[Snapshot, ...]
-    z: np.ndarray  # (d,)
-    f: tuple[np.ndarray, ...]  # the latent function at the inputs of each snapshot, its mean included
+    z: np.ndarray
+    f: tuple[np.ndarray, ...]
 
     @property
     def levels(self) -> tuple[np.ndarray, ...]:

@@ -1,4 +1,4 @@
-"""A model that suits what :func:`seqgp.explore` found, with priors in the units of the data; the findings in words."""
+"""A model that suits what ``seqgp.explore`` found, with priors in the units of the data; the findings in words."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ class Grid(eqx.Module):
 
 
 class SharedGrid(SharedInputs):
-    """:class:`Grid`, resolved for the inputs of a run."""
+    """``Grid``, resolved for the inputs of a run."""
 
     order: np.ndarray  # for each row of x, its site
 

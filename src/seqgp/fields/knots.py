@@ -88,7 +88,7 @@ class Knots(eqx.Module):
 
 
 class KnotGrid(SharedInputs):
-    """:class:`Knots`, resolved for a run."""
+    """``Knots``, resolved for a run."""
 
     lines: tuple[np.ndarray, ...]
     domain: tuple[tuple[float, float], ...] = eqx.field(static=True)

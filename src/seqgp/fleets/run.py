@@ -93,7 +93,7 @@ def fleet(
     has its error and its step, and the other streams finish.
 
     Args:
-        streams: each a :class:`seqgp.Stream`.
+        streams: each a ``seqgp.Stream``.
         store: the folder of the runs, one folder a stream; with a cluster, one that all its workers see.
         client: a ``dask.distributed.Client``; without it the streams run in this process, one after the other.
         seed: the seed of the random numbers.

@@ -44,7 +44,7 @@ def to_datatree(source: Any, model: Model | None = None) -> xr.DataTree:
     it transforms them, parameters are those of the model for the transformed data.
 
     Args:
-        source: a ``Run`` or a :class:`Store`; from a store, all steps that it keeps complete.
+        source: a ``Run`` or a ``Store``; from a store, all steps that it keeps complete.
         model: the model, for the replicated data; a store knows it if all its parts are ready-made.
     """
     store = source if isinstance(source, Store) else source.store

@@ -105,7 +105,7 @@ def surfaces_of(
     """The surfaces of some steps of a run (counted from 0), where there are two inputs, draws and a model.
 
     Args:
-        source: a ``Run``, or a :class:`Store`.
+        source: a ``Run``, or a ``Store``.
         numbers: which of its steps.
         cells: points along each side, at most; without a ground the box is that of all inputs of the run.
         model: the model; a run has it, and a store where it is made of ready-made parts.

@@ -35,8 +35,8 @@ class _Entry(NamedTuple):
 def monitor(source: object, model: Model | None = None, false_alarms: float | None = None) -> StationReport:
     """Find faults of the stations of a run: level shifts, drifts, scatter, stuck values, wrong readings.
 
-    Each step of :class:`seqgp.OnlineSampler` with Gaussian data predicts every reading from all others and the past
-    (``info.loo``), and tests the scores of each station in sequence (:mod:`seqgp.monitoring.detectors`) at a stated
+    Each step of ``seqgp.OnlineSampler`` with Gaussian data predicts every reading from all others and the past
+    (``info.loo``), and tests the scores of each station in sequence (``seqgp.monitoring.detectors``) at a stated
     rate of false alarms. ``info.stations`` and ``info.warnings`` hold the results; this function collects them.
 
         report = seqgp.monitor(run)
@@ -44,7 +44,7 @@ def monitor(source: object, model: Model | None = None, false_alarms: float | No
         report["8"].flags, report.to_frame()
 
     Args:
-        source: a ``Run``, or a :class:`seqgp.Store`.
+        source: a ``Run``, or a ``seqgp.Store``.
         model: the model, if ``false_alarms`` is given and the store does not know it.
         false_alarms: test all readings anew with this largest rate of false alarms, per 1000 readings of a station. By
             default the results come from the steps.

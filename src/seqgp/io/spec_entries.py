@@ -138,7 +138,7 @@ def _number(value: Any) -> int | float:
 
 
 def words_of(slot: object) -> Any:
-    """A parameter in words: what :func:`slot_of` is given."""
+    """A parameter in words: what ``slot_of`` is given."""
     if isinstance(slot, tuple):
         return [words_of(entry) for entry in slot]
     if isinstance(slot, float):

@@ -142,7 +142,7 @@ class Store:
         raise StoreError(f"{self.path}: no step at t = {t}; the run has {span}")
 
     def to_datatree(self, model: Model | None = None) -> Any:
-        """All complete steps for ArviZ; see :func:`seqgp.to_datatree`."""
+        """All complete steps for ArviZ; see ``seqgp.to_datatree``."""
         from seqgp.io.arviz import to_datatree
 
         return to_datatree(self, model)

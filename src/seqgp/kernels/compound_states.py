@@ -1,4 +1,4 @@
-"""States of sums and products of time kernels, of cycles, constants and white noise: see :mod:`seqgp.kernels.states`.
+"""States of sums and products of time kernels, of cycles, constants and white noise: see ``seqgp.kernels.states``.
 
 Independent processes are stacked; a product of kernels is a Kronecker product of states; a cycle is a sum of rotations,
 one for each harmonic (Solin & Särkkä 2014).

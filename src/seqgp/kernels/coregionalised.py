@@ -21,7 +21,7 @@ class Coregionalised(Kernel):
 
     The first column of the inputs is the number of the output, ``0, 1, …``; the other columns are ``x``. With
     ``B = W W' + diag(own²)`` the outputs share ``rank`` processes with weights ``W``, and each has one of its own, all
-    with the same kernel. Leave the scale of :class:`seqgp.Separable` at 1: ``B`` has the variances.
+    with the same kernel. Leave the scale of ``seqgp.Separable`` at 1: ``B`` has the variances.
 
     Args:
         outputs: the number of outputs, 2 or more; the first input is the number of the output.

@@ -1,6 +1,6 @@
 """Any stationary kernel of time as a state, fitted, with its error.
 
-:func:`kernel_state` writes the correlation as a sum of decaying oscillations (:mod:`seqgp.kernels.rational`). An
+``kernel_state`` writes the correlation as a sum of decaying oscillations (``seqgp.kernels.rational``). An
 inferred variance is exact, and so is an inferred parameter that only stretches time, such as a lengthscale. Other
 parameters change the shape: the fits on a grid of their values share one drift, and the stationary covariance is
 interpolated linearly between them, which keeps it a covariance.

@@ -89,7 +89,7 @@ def shared_drift(correlations: Sequence[Callable], order: int, reach: float) -> 
     are stationary covariances for the same drift, and their correlations are those combinations.
 
     Args:
-        correlations: each as in :func:`rational_state`.
+        correlations: each as in ``rational_state``.
         order: the number of oscillations.
         reach: the distance up to which the correlations are matched.
     """

@@ -23,7 +23,7 @@ __all__ = ["Separable", "SeparableSum"]
 
 
 class Advection(NamedTuple):
-    """How a term moves and spreads (:class:`seqgp.Advected`)."""
+    """How a term moves and spreads (``seqgp.Advected``)."""
 
     velocity: str  # the names of the parameters
     diffusion: str
@@ -45,7 +45,7 @@ class LatentKernel(eqx.Module):
 
     @property
     def delayed(self) -> bool:
-        """Whether places see a term at local times of their own (:class:`seqgp.Delayed`)."""
+        """Whether places see a term at local times of their own (``seqgp.Delayed``)."""
         return any(name is not None for name in self.slowness_names())
 
     def slowness_names(self) -> tuple[str | None, ...]:
@@ -58,7 +58,7 @@ class LatentKernel(eqx.Module):
 
     @property
     def advected(self) -> bool:
-        """Whether a term moves with a velocity (:class:`seqgp.Advected`)."""
+        """Whether a term moves with a velocity (``seqgp.Advected``)."""
         return any(drift is not None for drift in self.drifts())
 
     @property
@@ -101,7 +101,7 @@ class LatentKernel(eqx.Module):
 
     @property
     def seasonal(self) -> bool:
-        """Whether the scale of a term has a season (:class:`seqgp.means.Modulated`)."""
+        """Whether the scale of a term has a season (``seqgp.means.Modulated``)."""
         return any(term.seasonal for _, term in self.terms())
 
     def check_inputs(self, x: Float[np.ndarray, "n D"]) -> None:
@@ -169,7 +169,7 @@ class Separable(LatentKernel):
         time: a stationary kernel of one dimension, or sums and products of them.
         space: a kernel of ``seqgp.kernels``, any tinygp kernel, or any function of two points.
         scale: the standard deviation of the latent function, if the kernels of time and space have unit variance; with
-            a season, :class:`seqgp.means.Modulated`.
+            a season, ``seqgp.means.Modulated``.
     """
 
     time: Kernel
@@ -217,7 +217,7 @@ class Separable(LatentKernel):
     def prepare_time(
         self, t: Float[ArrayLike, "n 1"], other: Float[ArrayLike, "m 1"], local: Float[Array, "n 1"] | None = None
     ) -> Prepared:
-        """What :meth:`time_covariance` needs of two columns of times, which are the same where there is a delay.
+        """What ``time_covariance`` needs of two columns of times, which are the same where there is a delay.
 
         Args:
             t: times.

@@ -120,8 +120,8 @@ class PerColumn(Kernel):
 class DotProduct(Kernel):
     """``Σ scale² (x − centre)(x' − centre)``: a plane of unknown slopes, one standard deviation of slope per column.
 
-    Add :class:`seqgp.kernels.Constant` for its unknown height at the centre.
-    (:class:`seqgp.means.Linear` is a mean with covariates.)
+    Add ``seqgp.kernels.Constant`` for its unknown height at the centre.
+    (``seqgp.means.Linear`` is a mean with covariates.)
 
     Args:
         scale: the standard deviation of the slopes, one for all inputs or one each.
@@ -224,7 +224,7 @@ class Rotated(Kernel):
 class GreatCircle(Kernel):
     """A kernel of the distance on the globe, for longitude and latitude in degrees; lengthscales are in kilometres.
 
-    The distance is that of the great circle for :class:`seqgp.kernels.Matern12`. The smoother kernels are not positive
+    The distance is that of the great circle for ``seqgp.kernels.Matern12``. The smoother kernels are not positive
     definite in it (Gneiting 2013), and take the straight line through the globe, which is shorter by the share
     ``r² / (24 radius²)``: one in a thousand at 1000 km.
 
@@ -275,7 +275,7 @@ class GreatCircle(Kernel):
 
 
 def check_globe(kernel: object, x: Float[np.ndarray, "n D"]) -> None:
-    """Raise where data for a :class:`GreatCircle`, anywhere in a kernel, lie beyond a pole: the columns are swapped."""
+    """Raise where data for a ``GreatCircle``, anywhere in a kernel, lie beyond a pole: the columns are swapped."""
     parts = jax.tree.leaves(kernel, is_leaf=lambda part: isinstance(part, GreatCircle))
     if not any(isinstance(part, GreatCircle) for part in parts):
         return

@@ -28,7 +28,7 @@ def check_density(kernel: Kernel, where: str) -> None:
 
 
 def spectral_density(kernel: Kernel, wave: Float[ArrayLike, "m D"], parameters: Parameters) -> Float[Array, " m"]:
-    """The density of a kernel that :func:`check_density` lets pass, at wave vectors."""
+    """The density of a kernel that ``check_density`` lets pass, at wave vectors."""
     wave = jnp.asarray(wave)
     if isinstance(kernel, PerColumn):
         factors = [

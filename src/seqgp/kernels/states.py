@@ -3,7 +3,7 @@
 A state of order ``p`` has the stationary covariance ``P``, moves by ``s(t + dt) = A(dt) s(t) + noise`` with noise of
 covariance ``P − A P A'``, and shows ``f = h's``. Matérn kernels are such states exactly; smoother ones are, up to a
 known error, sums of a few decaying oscillations; sums, products and cycles are in
-:mod:`seqgp.kernels.compound_states`, and any other stationary kernel is fitted (:mod:`seqgp.kernels.fitted_states`).
+``seqgp.kernels.compound_states``, and any other stationary kernel is fitted (``seqgp.kernels.fitted_states``).
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ class Sums(Protocol):
         ...
 
     def quadratic(self) -> tuple[Float[Array, "S S"], Float[Array, " S"]]:
-        """``(H, b)`` of the log likelihood in ``f`` at the sites, as in :meth:`Likelihood.exact_quadratic`."""
+        """``(H, b)`` of the log likelihood in ``f`` at the sites, as in ``Likelihood.exact_quadratic``."""
         ...
 
 

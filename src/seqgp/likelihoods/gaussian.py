@@ -150,7 +150,7 @@ class Gaussian(Likelihood):
     """``y ~ N(f, noise²)`` at each input; ``noise`` is a standard deviation.
 
     Args:
-        noise: a standard deviation; with a season, :class:`seqgp.means.Modulated`.
+        noise: a standard deviation; with a season, ``seqgp.means.Modulated``.
         errors: the name of an entry of the context with known standard errors, one for each datum.
         combine: with errors, ``times`` for a standard deviation ``noise · error``, ``squares`` for
             ``√(noise² + error²)``.

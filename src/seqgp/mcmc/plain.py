@@ -42,7 +42,7 @@ class Plain(eqx.Module):
     """Updates that need no derivative of the likelihood.
 
     Args:
-        sweeps: repetitions of the updates in a step, ``(before, between, after)`` or :class:`Sweeps`.
+        sweeps: repetitions of the updates in a step, ``(before, between, after)`` or ``Sweeps``.
         kernel: the update of the kernel's parameters in a step: at fixed ``nu`` (``"whitened"``, the paper's Algorithm
             2), or with surrogate data (``"surrogate"``, SDSS).
         start: where the latent function of a draw starts: at a fresh draw of its conditional prior (``"prior"``, the

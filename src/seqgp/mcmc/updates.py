@@ -1,7 +1,7 @@
 """What a set of updates is: coordinates, a sweep, and what is found out about the target before chains start.
 
-An update set never sees times, grids or carries: a sweep sees a :class:`~seqgp.mcmc.target.Target`, and what is
-frozen before the sweeps (a quadratic approximation, an ellipse) is found by way of an :class:`Exploration` of it.
+An update set never sees times, grids or carries: a sweep sees a ``seqgp.mcmc.target.Target``, and what is
+frozen before the sweeps (a quadratic approximation, an ellipse) is found by way of an ``Exploration`` of it.
 """
 
 from __future__ import annotations

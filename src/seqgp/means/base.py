@@ -140,8 +140,8 @@ class Linear(Mean):
     """``intercept + Σ weight · feature``: a mean with covariates.
 
     Args:
-        features: names of the snapshot's context, functions of ``(t, x)``, or :class:`seqgp.means.Feature`
-            (:func:`seqgp.means.harmonics` is one).
+        features: names of the snapshot's context, functions of ``(t, x)``, or ``seqgp.means.Feature``
+            (``seqgp.means.harmonics`` is one).
         weights: a number or prior for all, a list with one for each feature, or a dictionary by the feature's name.
         intercept: the mean where all features are zero, the parameter ``mean``.
     """

@@ -44,7 +44,7 @@ class Feature(eqx.Module):
 
     @property
     def cycle(self) -> tuple[float, int] | None:
-        """Period and order of :func:`harmonics`; ``None`` of other features."""
+        """Period and order of ``harmonics``; ``None`` of other features."""
         if getattr(self.function, "func", None) is not _waves:
             return None
         return self.function.keywords["period"], self.function.keywords["order"]  # type: ignore[attr-defined]

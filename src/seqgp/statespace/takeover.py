@@ -129,7 +129,7 @@ def take_over(
 ) -> tuple[PyTree, PyTree]:
     """matrices and state of the filter ``after``, whose first sites are those of the filter ``before``.
 
-    Exact, except where the covariance is compressed to the rank of a :class:`NetworkFilter`, which adds to what it
+    Exact, except where the covariance is compressed to the rank of a ``NetworkFilter``, which adds to what it
     folded. ``found`` are the matrices of that, where they are known.
     """
     if not isinstance(after, NetworkFilter):

@@ -24,7 +24,7 @@ class FullSampler:
     """MCMC over the latent function at all times and all parameters, given all data: exact, at a cost cubic in time.
 
     The updates are those of the initial sample, on the stacked inputs. For a Gaussian likelihood
-    :class:`seqgp.reference.CollapsedSampler` draws from the same posterior and is much faster.
+    ``seqgp.reference.CollapsedSampler`` draws from the same posterior and is much faster.
 
     Args:
         model: the model.
@@ -32,7 +32,7 @@ class FullSampler:
         chains: the number of chains; it must divide ``draws``.
         warmup: sweeps per chain to discard before the first draw.
         thin: sweeps per draw.
-        updates: the MCMC updates of a sweep, as in :class:`seqgp.SequentialSampler`.
+        updates: the MCMC updates of a sweep, as in ``seqgp.SequentialSampler``.
     """
 
     def __init__(

@@ -79,7 +79,7 @@ class OnlineSampler:
             ``"auto"``, or a number. The default 0 is EP of each snapshot alone, which is faster but not exact.
             Gaussian data need none; ``info.exact.why`` says where paths have no effect.
         robust: what to do with the values of stations that the monitor flags (Gaussian data): ``"flag"`` keeps them,
-            ``"exclude"`` treats them as missing, ``"downweight"`` inflates their noise; see :func:`seqgp.monitor`.
+            ``"exclude"`` treats them as missing, ``"downweight"`` inflates their noise; see ``seqgp.monitor``.
         false_alarms: the monitor's largest rate of false alarms, per 1000 readings of a station.
     """
 

@@ -30,6 +30,18 @@ class OnlineState(NamedTuple):
     """Equally weighted posterior draws after a snapshot, and what the next step needs.
 
     Memory also holds the filters. A store does not: the data restore them.
+
+    Attributes:
+        t: the time of the snapshot.
+        step: its number, from 1.
+        latent: the latent function ``f`` at the inputs of the snapshot, its mean included, ``(draws, N)``.
+        parameters: the inferred parameters in natural units by name, each ``(draws,)`` or ``(draws, entries)``.
+        z: the same parameters as standard-form Gaussians, ``(draws, d)``.
+        particle: which particle each draw comes from, ``(draws,)``.
+        particles: the weighted particles.
+        log_evidence: the log evidence of the data so far.
+        snapshots: the data: all so far, or with ``history=`` the last ones.
+        station_noise: with ``by="station"``, the noise of each station.
     """
 
     t: float
@@ -37,13 +49,13 @@ class OnlineState(NamedTuple):
     latent: Float[ArrayLike, "draws N"]
     parameters: Mapping[str, ArrayLike]
     z: Float[ArrayLike, "draws d"]
-    particle: Int[np.ndarray, " draws"]  # which particle each draw is of
+    particle: Int[np.ndarray, " draws"]
     particles: Particles
     evaluated_at: int  # the step at which the particles' filters were run over all data
     log_evidence: float
     settings: dict[str, Any]  # order and latent of the sampler, and the rank for networks with gaps
     fingerprint: str
-    snapshots: tuple[Snapshot, ...]  # all so far, or with a bounded history the last ones
+    snapshots: tuple[Snapshot, ...]
     dropped: int = 0  # how many were before those
     memory: Memory | None = None  # what those said about the parameters
     linearised_snapshots: tuple[LinearisedSnapshot | None, ...] = ()  # where the likelihood sees all of the latent
@@ -52,7 +64,7 @@ class OnlineState(NamedTuple):
     live: Any = None  # history and filters of filters, where they are in memory
     pending: PendingParticles | None = None  # new particles that have not caught up with the data
     watch: Watch | None = None  # of the stations, where data are Gaussian
-    station_noise: StationNoise | None = None  # of each draw, where stations have noises of their own
+    station_noise: StationNoise | None = None
 
     def __repr__(self) -> str:
         return described(self)

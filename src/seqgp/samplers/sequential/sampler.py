@@ -39,7 +39,7 @@ class SequentialSampler:
     A step keeps the draws of the last ``tau`` times as they are, and takes the parameters for independent of them, with
     a Gaussian prior of their moments. So it never revisits the past and counts what it says about the parameters anew:
     over long runs they drift away from the exact posterior, by standard deviations, and no diagnostic of a single run
-    shows it (:func:`seqgp.replicate` does). :class:`OnlineSampler` loses nothing.
+    shows it (``seqgp.replicate`` does). ``OnlineSampler`` loses nothing.
 
     Args:
         model: the model.

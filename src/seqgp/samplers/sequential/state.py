@@ -19,16 +19,27 @@ from seqgp.samplers.sequential.conditioning import Conditioning, conditioning_of
 
 
 class SequentialState(NamedTuple):
-    """Draws of the posterior after a snapshot, and what the next step needs of them."""
+    """Equally weighted posterior draws after a snapshot, and what the next step needs of them.
 
-    t: float  # the time of the snapshot
-    step: int  # its number, from 1
-    latent: Float[ArrayLike, "draws N"]  # f_t + mean at the inputs of the snapshot: what the likelihood sees
-    parameters: Mapping[str, ArrayLike]  # the inferred ones in natural units, (draws,) or (draws, entries)
-    z: Float[ArrayLike, "draws d"]  # the same as standard-form Gaussians
-    window: Window  # the last tau times, this one included, with the zero-mean latent there
-    representation: Latent  # how the latent is represented
-    fingerprint: str  # of the model
+    Attributes:
+        t: the time of the snapshot.
+        step: its number, from 1.
+        latent: the latent function ``f`` at the inputs of the snapshot, its mean included, ``(draws, N)``.
+        parameters: the inferred parameters in natural units by name, each ``(draws,)`` or ``(draws, entries)``.
+        z: the same parameters as standard-form Gaussians, ``(draws, d)``.
+        window: the last ``tau`` times, this one included, with the zero-mean part of ``f`` there.
+        representation: the representation of the latent function.
+        fingerprint: of the model.
+    """
+
+    t: float
+    step: int
+    latent: Float[ArrayLike, "draws N"]
+    parameters: Mapping[str, ArrayLike]
+    z: Float[ArrayLike, "draws d"]
+    window: Window
+    representation: Latent
+    fingerprint: str
 
     def __repr__(self) -> str:
         return described(self)
