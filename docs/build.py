@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 import shutil
 import types
 import typing
@@ -26,23 +27,7 @@ from seqgp.base.options import example_of, summary_of
 
 DOCS = Path(__file__).parent
 BUILT = DOCS.parent / "build" / "docs"
-ROOMS = {
-    "Models": (
-        "model",
-        "kernels.base",
-        "kernels.separable",
-        "kernels.delayed",
-        "kernels.advected",
-        "base.snapshot",
-        "base.priors",
-    ),
-    "Samplers": ("samplers",),
-    "Representations and updates": ("fields", "mcmc"),
-    "Running and storing": ("io", "fleets", "runtime"),
-    "Evaluation": ("evaluate",),
-    "Infos and errors": ("base.info", "base.errors"),
-}
-PARTS = {"Kernels": "kernels", "Likelihoods": "likelihoods", "Means": "means"}
+DIRECTIVE = re.compile(r"^::: (.+)$", re.MULTILINE)
 
 
 WORDS = {  # of keys that are the arguments of a kernel, a likelihood or a sampler
@@ -54,16 +39,17 @@ WORDS = {  # of keys that are the arguments of a kernel, a likelihood or a sampl
 
 
 def api() -> str:
-    """The page of all public names, by topic; mkdocstrings fills in the docstrings."""
-    lines = ["# API", "", "All public names of seqgp, with their docstrings."]
-    top = _declared("")
-    for title, rooms in ROOMS.items():
-        lines += _names(title, [(m, n) for m, n in top if m.startswith(rooms)])
-    for title, package in PARTS.items():
-        shown = {name for _, name in top}
-        found = [(f"{package}.{m}", n) for m, n in _declared(package) if n not in shown]
-        lines += _names(f"{title}: `seqgp.{package}`", found)
-    return "\n".join(lines) + "\n"
+    """The page of all public names: mkdocstrings fills in the docstrings where ``::: NAME MEMBERS`` stands."""
+    paths = {name: f"seqgp.{module}.{name}" for module, name in _declared("")}
+    for package in ("kernels", "likelihoods", "means"):
+        paths |= {f"{package}.{name}": f"seqgp.{package}.{module}.{name}" for module, name in _declared(package)}
+
+    def directive(found: re.Match[str]) -> str:
+        name, *members = found[1].split()
+        shown = {"": "false", "*": "true"}.get(" ".join(members), f"[{', '.join(members)}]")
+        return f"::: {paths.get(name, name)}\n    options:\n      members: {shown}"
+
+    return DIRECTIVE.sub(directive, (DOCS / "api.md").read_text())
 
 
 def _declared(package: str) -> list[tuple[str, str]]:
@@ -80,10 +66,6 @@ def _declared(package: str) -> list[tuple[str, str]]:
 
 def _all_of(module: str) -> list[str]:
     return list(importlib.import_module(module).__all__)
-
-
-def _names(title: str, found: list[tuple[str, str]]) -> list[str]:
-    return ["", f"## {title}", *(line for module, name in found for line in ("", f"::: seqgp.{module}.{name}"))]
 
 
 def configuration() -> str:

@@ -1,6 +1,7 @@
 """The documentation as a site: pages made from the source are current, and it builds without a warning."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
+from docs.examples import blocks
 
 import seqgp
 from docs import build
@@ -26,11 +28,14 @@ def test_the_keys_of_a_configuration_are_there():
         assert f"| `{key}` |" in made
 
 
-def test_every_public_name_is_in_the_reference():
-    made = build.api().split()
+def test_every_public_name_is_in_the_reference_with_an_example():
     parts = {"kernels": seqgp.kernels, "likelihoods": seqgp.likelihoods, "means": seqgp.means}
     public = (set(seqgp.__all__) - set(parts)).union(*(part.__all__ for part in parts.values()))
-    assert {line.rsplit(".", 1)[1] for line in made if line.startswith("seqgp.")} == public
+    shown = re.findall(r"^::: seqgp\..*\.(\w+)$", build.api(), re.MULTILINE)
+    assert public <= set(shown)
+    assert len(shown) == len(set(shown))
+    examples = "\n".join(block.text for block in blocks(ROOT / "docs" / "api.md") if block.language == "python")
+    assert public <= set(re.findall(r"\w+", examples))
 
 
 def test_the_site_builds_and_no_link_is_broken(tmp_path):

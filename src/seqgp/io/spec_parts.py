@@ -115,7 +115,7 @@ class Parts:
 
 def _described(option: Option) -> str:
     text = option.description.replace("``", "`").replace("the name of an entry of the context", "a covariate")
-    return text.replace(", ``seqgp.means.Modulated``", ", a table")
+    return text.replace(", `seqgp.means.Modulated`", ", a table")
 
 
 def _default(option: Option) -> str:
