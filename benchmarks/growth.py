@@ -134,7 +134,7 @@ def varying_stations(sizes: Sizes) -> Line:
 
     sampler = seqgp.OnlineSampler(regression_model(), particles=32, draws=20, history=10)
     snapshots = (snapshot(0.05 * i) for i in range(sizes.varying))
-    steps = seqgp.steps(sampler, snapshots, key=jax.random.key(SEED), progress=False)
+    steps = seqgp.steps(jax.random.key(SEED), sampler, snapshots, progress=False)
     return _varying("10 to 40 of 40 stations a step, online, history=10", (info for _, info in steps), sizes)
 
 
@@ -151,7 +151,7 @@ def _infos(snapshots: Iterator[seqgp.Snapshot]) -> Iterator[seqgp.Info]:
     sampler = seqgp.SequentialSampler(
         regression_model(), draws=20, chains=1, warmup=10, latent=seqgp.Dense(), updates="plain"
     )
-    return (info for _, info in seqgp.steps(sampler, snapshots, key=jax.random.key(SEED), progress=False))
+    return (info for _, info in seqgp.steps(jax.random.key(SEED), sampler, snapshots, progress=False))
 
 
 def _growth(name: str, peaks: dict[int, float], goal: float) -> Line:

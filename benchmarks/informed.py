@@ -111,7 +111,7 @@ def side_by_side(sizes: Sizes) -> list[Line]:
     found = []
     for updates in ("informed", "plain"):
         sampler = seqgp.SequentialSampler(regression_model(), sizes.draws, latent=knots(), updates=updates)
-        sequence = seqgp.steps(sampler, snapshots, key=jax.random.key(SEED), progress=False)
+        sequence = seqgp.steps(jax.random.key(SEED), sampler, snapshots, progress=False)
         ess, seconds = [], 0.0
         for state, info in sequence:
             assert isinstance(info, seqgp.ChainInfo)

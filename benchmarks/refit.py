@@ -59,7 +59,7 @@ def _sequence(model: seqgp.Model, snapshots: list[seqgp.Snapshot], draws: int, u
     sampler = seqgp.SequentialSampler(model, draws, latent=seqgp.Dense(), updates=updates)
     seqgp.run(sampler, snapshots[:2], key=jax.random.key(SEED), progress=False)
     seconds, ess = 0.0, float("nan")
-    for state, info in seqgp.steps(sampler, snapshots, key=jax.random.key(SEED), progress=False):
+    for state, info in seqgp.steps(jax.random.key(SEED), sampler, snapshots, progress=False):
         assert isinstance(info, seqgp.ChainInfo)
         seconds += info.seconds
         ess = smallest_ess(info.chains, state.latent)

@@ -117,7 +117,7 @@ def sequential_posteriors(data: DataSet, times: Iterable[int], key: Any, sampler
     """The posterior of a sampler at the given times, from one run; ``seconds`` are those of the step alone."""
     found, wanted = {}, set(times)
     key_run, key_predict = jax.random.split(key)
-    steps = seqgp.steps(sampler, data.snapshots[: max(wanted)], key=key_run, progress=False)
+    steps = seqgp.steps(key_run, sampler, data.snapshots[: max(wanted)], progress=False)
     for t, (state, info) in enumerate(steps, start=1):
         if t in wanted:
             following = data.snapshots[t]

@@ -60,7 +60,7 @@ def samplers_of(arguments: argparse.Namespace) -> dict[str, Any]:
 def sequence(name: str, sampler: Any, truth: Truth, seed: int) -> list[Found]:
     """What a sampler finds after each snapshot."""
     found = []
-    steps = seqgp.steps(sampler, truth.snapshots, key=jax.random.key(seed))
+    steps = seqgp.steps(jax.random.key(seed), sampler, truth.snapshots)
     for state, info in track(steps, f"{NAMES[name]:8}", total=len(truth.snapshots)):
         latent = np.asarray(state.latent)
         parameters = {name: np.asarray(values) for name, values in state.parameters.items()}

@@ -37,7 +37,7 @@ def tracked(of: seqgp.Model, y: np.ndarray, paths: int | str, seed: int) -> Trac
     """Corrected at the times asked for, as a run is at its end."""
     sampler = seqgp.OnlineSampler(of, particles=256, draws=2000, paths=paths)
     snapshots, kept = [seqgp.Snapshot(APART * i, places(1), row) for i, row in enumerate(y)], {}
-    for number, (state, _) in enumerate(seqgp.steps(sampler, snapshots, key=jax.random.key(seed), progress=False), 1):
+    for number, (state, _) in enumerate(seqgp.steps(jax.random.key(seed), sampler, snapshots, progress=False), 1):
         if number in TIMES:
             assert isinstance(state, seqgp.OnlineState)
             corrected, _ = sampler.refresh(jax.random.fold_in(jax.random.key(seed), number), state)

@@ -20,7 +20,7 @@ def followed(stream: Stream, who: str, seed: int, particles: int) -> np.ndarray:
     """The 2.5%, 50% and 97.5% quantiles of the parameter after every snapshot: ``(T, 3)``."""
     sampler, _ = samplers(stream.model, who, particles)
     rows = []
-    for state, _ in seqgp.steps(sampler, stream.snapshots, key=jax.random.key(seed), progress=False):
+    for state, _ in seqgp.steps(jax.random.key(seed), sampler, stream.snapshots, progress=False):
         rows.append(np.quantile(np.asarray(state.parameters[SHOWN]), [0.025, 0.5, 0.975]))
     return np.array(rows)
 

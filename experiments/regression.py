@@ -65,7 +65,7 @@ def run_sequence(
     """All steps, one line of progress each; the state before the last is returned too, for figure 4."""
     steps: list[Step] = []
     before: list[seqgp.State] = []
-    for state, info in seqgp.steps(sampler, truth.snapshots, key=jax.random.key(seed), progress=False):
+    for state, info in seqgp.steps(jax.random.key(seed), sampler, truth.snapshots, progress=False):
         steps.append(step_of(state, info))
         say(f"t = {len(steps)} of {len(truth.snapshots)}: {info.seconds:.1f} s, {info.health}")
         before.append(state)

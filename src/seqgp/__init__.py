@@ -6,8 +6,8 @@ The public names are declared in ``__init__.pyi``; each is imported when it is f
 
 import lazy_loader
 
+import seqgp.base.errors as _errors
 import seqgp.runtime.quiet as _quiet
-from seqgp.base.errors import did_you_mean as _did_you_mean
 
 _public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __version__ = "0.3.0"
@@ -45,5 +45,7 @@ def __getattr__(name: str) -> object:
     if name in _MOVED:
         raise AttributeError(f"seqgp.{name} is now seqgp.{_MOVED[name]}")
     if name not in __all__ and not name.startswith("_"):
-        raise AttributeError(f"module 'seqgp' has no attribute {name!r}{_did_you_mean(name, [*__all__, *_MOVED])}")
+        raise AttributeError(
+            f"module 'seqgp' has no attribute {name!r}{_errors.did_you_mean(name, [*__all__, *_MOVED])}"
+        )
     return _public(name)

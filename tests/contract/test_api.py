@@ -104,7 +104,8 @@ def test_a_run_is_exported_with_its_evidence_and_ess(run):
 
 def test_the_key_comes_first_in_everything_random():
     functions = [
-        seqgp.predict, seqgp.smooth, seqgp.simulate, seqgp.calibrate, seqgp.replicate, seqgp.FullSampler(tiny()).sample,
+        seqgp.predict, seqgp.smooth, seqgp.simulate, seqgp.calibrate, seqgp.replicate, seqgp.steps,
+        seqgp.FullSampler(tiny()).sample,
         *(method for of in (seqgp.OnlineSampler, seqgp.SequentialSampler)
           for method in (of(tiny()).init, of(tiny()).step)),
     ]  # fmt: skip

@@ -115,7 +115,7 @@ def test_snapshots_are_taken_one_at_a_time():
             taken.append(snapshot.t)
             yield snapshot
 
-    found = steps(Recorder(), source(), KEY)
+    found = steps(KEY, Recorder(), source())
     next(found)
     assert taken == [0.5]
 
@@ -160,7 +160,7 @@ def test_what_is_no_snapshot_reaches_the_sampler_which_says_so():
 
 
 def test_nothing_is_begun_after_a_request_to_stop(monkeypatch):
-    found = steps(Recorder(), SNAPSHOTS, KEY)
+    found = steps(KEY, Recorder(), SNAPSHOTS)
     next(found)
     monkeypatch.setattr(stopping, "_requested", 15)
     with pytest.raises(stopping.Stopped):

@@ -103,7 +103,7 @@ class SeqgpForecaster(BaseForecaster):
         later = np.ones(len(times), bool) if self._posterior is None else times > self._posterior.t
         snapshots = [seqgp.Snapshot(float(t), PLACE, [v]) for t, v in zip(times[later], values[later])]
         key, begun = jax.random.key(self.seed), self._posterior
-        for state, info in seqgp.steps(self._sampler, snapshots, key=key, state=begun, progress=False):
+        for state, info in seqgp.steps(key, self._sampler, snapshots, state=begun, progress=False):
             self._posterior, self.info_ = state, info
 
     def _forecasts(self, fh: Any) -> tuple[pd.Index, np.ndarray]:

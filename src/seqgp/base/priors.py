@@ -49,7 +49,17 @@ class Prior(eqx.Module):
 
 
 class ScaledSigmoid(Prior):
-    """``low + (high − low) / (1 + exp(−z))`` with ``z ~ N(loc, scale²)``: the paper's choice (eq. 9)."""
+    """``low + (high − low) / (1 + exp(−z))`` with ``z ~ N(loc, scale²)``: a prior between two bounds.
+
+    It is the choice of the paper (eq. 9). With the defaults its density is nearly flat in the middle and falls to zero
+    at the bounds.
+
+    Args:
+        low: the lower bound.
+        high: the upper bound.
+        loc: the mean of the Gaussian behind it; 0 puts the median in the middle.
+        scale: the standard deviation of the Gaussian behind it.
+    """
 
     low: float
     high: float

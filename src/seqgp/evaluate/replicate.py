@@ -91,7 +91,7 @@ def replicate(
     runs, reported = [], []
     for i in range(replicates):
         found, ess = [], []
-        for state, info in steps(sampler, snapshots, jax.random.fold_in(key, i), progress=False):
+        for state, info in steps(jax.random.fold_in(key, i), sampler, snapshots, progress=False):
             z, latent = np.asarray(state.z), np.asarray(state.latent)
             found.append((z.mean(0), z.std(0, ddof=1), latent.mean(0), latent.std(0, ddof=1)))
             ess.append(info.min_ess)

@@ -82,7 +82,7 @@ class Advected(LatentKernel):
         return self.kernel.terms()
 
     def drifts(self) -> tuple[Advection | None, ...]:
-        """The same for each term."""
+        """The velocity and the diffusion, which all terms share."""
         spreads = isinstance(self.diffusion, Prior) or self.diffusion > 0
         return (Advection("velocity", "diffusion", spreads, self.shortest, self.margin),) * len(self.terms())
 

@@ -60,11 +60,11 @@ class Delayed(LatentKernel):
         return self.kernel.terms()
 
     def slowness_names(self) -> tuple[str | None, ...]:
-        """The same for each term."""
+        """The name of the slowness, which all terms share."""
         return ("slowness",) * len(self.terms())
 
     def slowness_bounds(self) -> tuple[Float[np.ndarray, "D 2"] | None, ...]:
-        """The same for each term."""
+        """The bounds of the slowness, which all terms share."""
         return (self.bounds(),) * len(self.terms())
 
     def check_inputs(self, x: Float[np.ndarray, "n D"]) -> None:

@@ -24,6 +24,10 @@ __all__ = ["Covariance", "DotProduct", "GreatCircle", "PerColumn", "Rotated"]
 class Covariance(Kernel):
     """Any function of two points as a kernel in space: ``function(x, x', **parameters)``.
 
+    Args:
+        function: from two points, each ``(D,)``, to their covariance, in operations of ``jax.numpy``.
+        **priors: its parameters by name, numbers or priors.
+
     Example:
         ``kernels.Covariance(lambda x, y, reach: jnp.exp(-jnp.sum((x - y) ** 2) / reach), reach=prior)``
     """
@@ -58,6 +62,9 @@ class Covariance(Kernel):
 
 class PerColumn(Kernel):
     """A product of one-dimensional kernels, one per dimension of space.
+
+    Args:
+        factors: a kernel for each column of ``x``.
 
     Example:
         ``kernels.PerColumn([kernels.Matern32(prior), kernels.Periodic(prior, period=24.0)])``

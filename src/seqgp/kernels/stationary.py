@@ -85,7 +85,13 @@ def _distance(squared: Float[Array, "..."]) -> Float[Array, "..."]:
 
 
 class SquaredExponential(Stationary):
-    """``exp(−r²/2)``: infinitely smooth; a product over dimensions."""
+    """``exp(−r²/2)``: infinitely smooth; a product over dimensions.
+
+    ``r`` is the distance divided by the lengthscale; the variance is 1.
+
+    Args:
+        lengthscale: in units of the input; in space one, or one for each input.
+    """
 
     smoothness: ClassVar[float | None] = math.inf
 
@@ -118,7 +124,13 @@ def _gaussian_state(order: int) -> RationalState:
 
 
 class Matern12(Stationary):
-    """``exp(−r)``: continuous, nowhere differentiable; Markov in one dimension."""
+    """``exp(−r)``: continuous, nowhere differentiable; Markov in one dimension.
+
+    ``r`` is the distance divided by the lengthscale; the variance is 1.
+
+    Args:
+        lengthscale: in units of the input; in space one, or one for each input.
+    """
 
     smoothness: ClassVar[float | None] = 0.5
 
@@ -132,7 +144,13 @@ class Matern12(Stationary):
 
 
 class Matern32(Stationary):
-    """``(1 + √3 r) exp(−√3 r)``: once differentiable."""
+    """``(1 + √3 r) exp(−√3 r)``: once differentiable.
+
+    ``r`` is the distance divided by the lengthscale; the variance is 1.
+
+    Args:
+        lengthscale: in units of the input; in space one, or one for each input.
+    """
 
     smoothness: ClassVar[float | None] = 1.5
 
@@ -147,7 +165,13 @@ class Matern32(Stationary):
 
 
 class Matern52(Stationary):
-    """``(1 + √5 r + 5r²/3) exp(−√5 r)``: twice differentiable."""
+    """``(1 + √5 r + 5r²/3) exp(−√5 r)``: twice differentiable.
+
+    ``r`` is the distance divided by the lengthscale; the variance is 1.
+
+    Args:
+        lengthscale: in units of the input; in space one, or one for each input.
+    """
 
     smoothness: ClassVar[float | None] = 2.5
 

@@ -16,7 +16,7 @@ from seqgp.runtime import stopping
 from seqgp.runtime.progress import ProgressBar
 from seqgp.samplers.base import Refreshing, Revising, Sampler, State
 from seqgp.samplers.keys import FORECASTS, REFRESH
-from seqgp.samplers.validation import naming_callbacks
+from seqgp.samplers.validation import check_key, naming_callbacks
 
 Callback = Callable[[State, Info], None]
 NO_PAST = "it keeps no past, so late and corrected data cannot be used; leave them out, or take OnlineSampler"
@@ -43,19 +43,29 @@ class LoopResult(NamedTuple):
 
 
 def steps(
+    key: Key[Array, ""],
     sampler: Sampler,
     snapshots: Iterable[Snapshot | Late],
-    key: Key[Array, ""],
     state: State | None = None,
     progress: bool | None = None,
     forecast: Forecast | None = None,
 ) -> Iterator[tuple[State, Info]]:
-    """Yield the state and the info after each snapshot.
+    """Yield the state and the info after each snapshot, for a loop of your own; ``run`` also stores and revises.
 
     The key of a step depends only on ``key`` and the number of the step, so a sequence that resumes from a state gives
-    the same draws. ``forecast`` is called with the state before each snapshot; the info holds what it returns. ``Late``
-    snapshots revise the past, which is a step of its own at the time of the last one.
+    the same draws.
+
+    Args:
+        key: a random key.
+        sampler: the sampler.
+        snapshots: any iterable, in the order of time; ``Late`` ones revise the past, which is a step of its own at the
+            time of the last one.
+        state: the state to continue from; a new sequence by default.
+        progress: whether to show a progress bar; by default if the output is a terminal.
+        forecast: called with a key, the state and the next snapshot before each step; the info holds the scores and
+            warnings that it returns.
     """
+    check_key(key)
     with ProgressBar(progress) as bar:
         for snapshot in snapshots:
             stopping.check()
@@ -110,7 +120,7 @@ def loop(
     """
     called = [callbacks] if callable(callbacks) else list(callbacks)
     infos: deque[Info] = deque(maxlen=keep)
-    for reached, info in steps(sampler, snapshots, key, state, progress, forecast):
+    for reached, info in steps(key, sampler, snapshots, state, progress, forecast):
         state = reached
         infos.append(info)
         try:
