@@ -212,6 +212,7 @@ class ChainInfo(NamedTuple):
 
 
 Info: TypeAlias = OnlineInfo | ChainInfo
+"""What a step of any sampler reports: both have ``health``, ``warnings``, ``settings``, ``scores`` and ``extras``."""
 
 
 def info_of_version_0_2(values: dict[str, Any]) -> Info:

@@ -330,8 +330,9 @@ def check_positive(slot: Kept, where: str) -> None:
                     "ScaledSigmoid(0, …), HalfNormal, Gamma or LogNormal"
                 )
         elif entry <= 0:
-            bounds = isinstance(slot, tuple) and len(slot) == 2
-            prior = f"; a prior between two bounds is seqgp.ScaledSigmoid({slot[0]}, {slot[1]})" if bounds else ""
+            prior = ""
+            if isinstance(slot, tuple) and len(slot) == 2 and not any(isinstance(one, Prior) for one in slot):
+                prior = f"; a prior between two bounds is seqgp.ScaledSigmoid({slot[0]}, {slot[1]})"
             raise ModelError(f"{where} = {entry} is not positive{prior}")
 
 
