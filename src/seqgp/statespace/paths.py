@@ -171,7 +171,7 @@ def _forward(key, prior: GaussMarkov, space_roots, carry: _Forward, step):
     f = observe(operator, carry.draws) + operator.offset[None, :]
     white = jax.random.normal(key_site, f.shape, f.dtype)
     pull = site.nu[None, :] - site.tau[None, :] * f - jnp.sqrt(site.tau)[None, :] * white
-    draws = carry.draws + pull @ updated.gain.T
+    draws = carry.draws + updated.slopes(site.tau, pull) @ updated.cross.T
     now = at_time(prior, entries)
     mean, cov = predict_state(now, updated.mean, updated.cov)
     from_fields = moved(now.move, draws.T, prior.space[0].shape[0]).T

@@ -34,6 +34,9 @@ class GaussianSites(NamedTuple):
     nu: Float[Array, "T N"]
 
 
+FLAT = 1e-100  # precision of a site below which it has none
+
+
 class SiteUpdate(NamedTuple):
     """The state of one time given the sites up to it, and what the smoother needs."""
 
@@ -45,6 +48,12 @@ class SiteUpdate(NamedTuple):
     f_mean: Float[Array, " N"]
     f_variance: Float[Array, " N"]
     log_normaliser: Float[Array, ""]  # log ∫ N(f; predicted) Π site df
+    cross: Float[Array, "n N"]  # (predicted cov) H'
+    variance: Float[Array, "N N"]  # H (predicted cov) H'
+
+    def slopes(self, tau: Float[Array, " N"], pull: Float[Array, " *K N"]) -> Float[Array, " *K N"]:
+        """``pull − inner variance pull``: by what states move along ``cross``."""
+        return _slopes(self.inner, self.variance, tau, pull)
 
 
 def update_with_sites(
@@ -61,13 +70,24 @@ def update_with_sites(
     half = jax.lax.optimization_barrier(solve_lower(root, scale[:, None] * cross.T).T)
     whitened = solve_lower(root, jnp.diag(scale))
     inner = whitened.T @ whitened
-    pull = sites.nu - sites.tau * f
-    slope = pull - inner @ (variance @ pull)
+    slope = _slopes(inner, variance, sites.tau, sites.nu - sites.tau * f)
     gain = cross - half @ observe(operator, half.T)
     f_mean = f + variance @ slope
     log_normaliser = 0.5 * (f @ slope + sites.nu @ f_mean) - jnp.sum(jnp.log(jnp.diagonal(root)))
     f_variance = jnp.maximum(jnp.diagonal(observe(operator, gain.T)), 0.0)
-    return SiteUpdate(mean + cross @ slope, cov - half @ half.T, gain, inner, slope, f_mean, f_variance, log_normaliser)
+    moved, left = mean + cross @ slope, cov - half @ half.T
+    return SiteUpdate(moved, left, gain, inner, slope, f_mean, f_variance, log_normaliser, cross, variance)
+
+
+def _slopes(inner, variance, tau, pull):
+    """``pull − inner variance pull``, which is ``inner (pull / tau)`` where there is precision.
+
+    The difference has no digits left where sites are far more precise than the prediction.
+    """
+    precise = tau > FLAT
+    residual = jnp.where(precise, pull / jnp.where(precise, tau, 1.0), 0.0)
+    flat = jnp.where(precise, 0.0, pull)
+    return (residual - flat @ variance) @ inner + flat
 
 
 def predict_state(prior: GaussMarkov, mean, cov) -> tuple[Float[Array, " n"], Float[Array, "n n"]]:

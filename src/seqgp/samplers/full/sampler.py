@@ -11,6 +11,7 @@ from jaxtyping import Array, Key
 
 from seqgp.base.info import ChainInfo
 from seqgp.base.snapshot import Snapshot
+from seqgp.mcmc.jitter import jitter_remarks
 from seqgp.mcmc.plan import budget_of, check_chains
 from seqgp.mcmc.sample import choose_updates, info_of, merge, recipe_of, sample_first
 from seqgp.mcmc.updates import Updates
@@ -69,4 +70,6 @@ class FullSampler:
         state = FullState(times, latent, parameters, jnp.asarray(z), self.fingerprint)
         settings = {"latent": "dense", "updates": sampled.updates, "carry": "none"}
         every = np.concatenate([np.asarray(block) for block in latent], axis=1)
-        return state, info_of(self.model, sampled, every, snapshots, len(snapshots), start, settings)
+        info = info_of(self.model, sampled, every, snapshots, len(snapshots), start, settings)
+        effect, about_jitter = jitter_remarks(self.model, problem, z.mean(axis=0))
+        return state, info._replace(extras=info.extras | effect, warnings=(*info.warnings, *about_jitter))

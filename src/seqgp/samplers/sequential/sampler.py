@@ -21,6 +21,7 @@ from seqgp.fields.sites import Observe, Window, first_window
 from seqgp.kernels.delayed import refuse_moving
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.mcmc.chains import Recipe
+from seqgp.mcmc.jitter import jitter_remarks
 from seqgp.mcmc.plan import Plan, budget_of, check_chains, plan_of
 from seqgp.mcmc.problem import Problem, initial_problem, step_problem
 from seqgp.mcmc.sample import Sampled, choose_updates, info_of, merge, recipe_of, sample, sample_first, tune
@@ -93,7 +94,7 @@ class SequentialSampler:
         sampled, draws = _step_draws(self.model, sampled, sites.observe, problem, windows)
         window = first_window(self.tau, snapshot.t, sites, draws.f0[:, -1])
         state = self._state(snapshot, 1, draws, window, representation)
-        return state, self._info(state, sampled, snapshot, start, why)
+        return state, self._info(state, sampled, problem, snapshot, start, why)
 
     def step(
         self, key: Key[Array, ""], state: SequentialState, snapshot: Snapshot, progress: Progress | None = None
@@ -123,7 +124,7 @@ class SequentialSampler:
         times, x, mask = (np.asarray(part)[1:] for part in (problem.times, problem.x, problem.mask))
         moved = Window(times, x, mask, draws.f0[:, 1:])
         after = self._state(snapshot, state.step + 1, draws, moved, representation)
-        return after, self._info(after, sampled, snapshot, start, why)
+        return after, self._info(after, sampled, problem, snapshot, start, why)
 
     def _recipe(self, problem: Problem) -> Recipe:
         """What is compiled in; which updates ``"auto"`` means is found once."""
@@ -131,12 +132,16 @@ class SequentialSampler:
             self._used = recipe_of(self.model, self._updates, problem).updates
         return Recipe(self.model, self._used)
 
-    def _info(self, state: SequentialState, sampled: Sampled, snapshot: Snapshot, start: float, why: str) -> ChainInfo:
+    def _info(
+        self, state: SequentialState, sampled: Sampled, problem: Problem, snapshot: Snapshot, start: float, why: str
+    ) -> ChainInfo:
         settings = {"latent": state.representation.name, "why": why, "updates": sampled.updates}
         info = info_of(self.model, sampled, np.asarray(state.latent), [snapshot], state.step, start, settings)
-        centre = jnp.asarray(sampled.draws.z.mean(axis=(0, 1)))
-        accuracy, about_latent = state.representation.report(self.model, centre, snapshot.x)
-        return info._replace(extras=info.extras | accuracy, warnings=(*info.warnings, *about_latent))
+        centre = np.asarray(sampled.draws.z).mean(axis=(0, 1))
+        accuracy, about_latent = state.representation.report(self.model, jnp.asarray(centre), snapshot.x)
+        effect, about_jitter = jitter_remarks(self.model, problem, centre)
+        warnings = (*info.warnings, *about_latent, *about_jitter)
+        return info._replace(extras=info.extras | accuracy | effect, warnings=warnings)
 
     def _conditioning(
         self, previous: SequentialState, per_draw: np.ndarray, plan: Plan
