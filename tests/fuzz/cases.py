@@ -16,6 +16,7 @@ from .truth import Answer, Unsure, answer
 from .values import leaves, numbers, sd_of
 
 NOISE = 1.0  # of a particle's log evidence by paths, beyond which seqgp warns
+LEFT_OUT = 3  # data of a case that are predicted from all others
 MOVED = 10.0  # widths of a narrow prior by which data move a parameter that is to be known
 
 
@@ -151,6 +152,35 @@ def compare(case: Case, ran: Ran) -> list[str]:
     for name, drawn, part in _smoothed(case, ran, past):
         found += verdicts.check_draws(name, drawn, part, few, allowed)
     return [str(one) for one in found]
+
+
+def compare_left_out(case: Case, ran: Ran) -> list[str]:
+    """Each of some data of the last snapshot predicted from all others, against the oracle."""
+    info = ran.run.infos[-1]
+    if info.loo is None or info.extras["kernel_error"] or case.shape.how == "wide":
+        return []
+    data, known = Rows.of(case.snapshots), numbers(case.model)
+    rows = np.arange(len(data.t))
+    last = rows[len(rows) - len(case.snapshots[-1][1]) :]
+    found = []
+    for place, row in enumerate(last):
+        if np.isnan(data.y[row]) or place >= LEFT_OUT or np.isfinite(data.y).sum() == 1:
+            continue
+        one, others = data.kept(rows == row), data.kept(rows != row)
+        true = answer(case.model, _single(others), one, np.random.default_rng(0))
+        sd = float(np.sqrt(true.covariance[0, 0] + verdict_noise(known, _single(one))[0] ** 2))
+        allowed = verdicts.tolerance(len(rows), ratio_of(case), true, "low_rank" in info.extras)
+        mean, spread = float(info.loo.mean[place]), float(info.loo.sd[place])
+        if abs(mean - true.mean[0]) > allowed.mean * sd or abs(spread / sd - 1) > allowed.sd:
+            said = f"{mean:.6g} ± {spread:.3g}, the oracle says {true.mean[0]:.6g} ± {sd:.3g}"
+            found.append(f"leave-one-out: row {place} of the last snapshot is {said}")
+    return found
+
+
+def _single(rows: Rows) -> list[tuple]:
+    """Each row as a snapshot of its own."""
+    parts = [rows.kept(np.array([i])) for i in range(len(rows.t))]
+    return [(float(one.t[0]), one.x, one.y, one.context) for one in parts]
 
 
 def _width(case: Case) -> float:

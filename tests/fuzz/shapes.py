@@ -254,7 +254,13 @@ def draw_noises(rng: np.random.Generator, number: int) -> Shape:
 
 
 def draw_shape(rng: np.random.Generator, number: int) -> Shape:
-    """A shape at random."""
+    """A shape at random; some models have a jitter, which is no part of what filters compute."""
+    shape, own = _drawn(rng, number), np.random.default_rng([number, 7])
+    jitter = {"jitter": float(10 ** own.uniform(-10, -6))} if own.random() < 0.2 else {}
+    return shape._replace(model=shape.model | jitter)
+
+
+def _drawn(rng: np.random.Generator, number: int) -> Shape:
     special = rng.random()
     if special < 0.1:
         return draw_network(rng, number) if special < 0.05 else draw_noises(rng, number)

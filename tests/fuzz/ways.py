@@ -13,14 +13,15 @@ import numpy as np
 from tests.oracles.dense import Rows
 
 from . import api, entrances, tables
-from .cases import Case, Question, compare, execute, ratio_of
+from .cases import Case, Question, compare, compare_left_out, execute, ratio_of
 from .sameness import alike, same, same_runs
 from .values import leaves, mapped, wide_slots
 
 
 def plain(case: Case) -> list[str]:
     """In one go, against the oracle."""
-    return compare(case, execute(case))
+    ran = execute(case)
+    return compare(case, ran) + compare_left_out(case, ran)
 
 
 def twice(case: Case) -> list[str]:

@@ -144,7 +144,7 @@ class OnlineSampler:
             raise ModelError(
                 f"OnlineSampler: a noise of {noise:.2g} is lost in the rounding of the filters' covariances where the "
                 f"latent has a standard deviation of {sd:.2g}; give one of at least {MIN_NOISE_RATIO * sd:.1g}, or "
-                "take SequentialSampler with latent=Dense()"
+                "take SequentialSampler with latent=Dense() and a smaller Model(jitter=…)"
             )
 
     @functools.cached_property
