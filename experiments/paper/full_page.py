@@ -7,11 +7,13 @@ from typing import Any
 from experiments.comparison import markdown
 from experiments.paper.words import heading, not_run
 
+ALONE = "[All times at once](full_vs_sequential.md)"
+
 
 def figure_9(found: dict[str, Any] | None) -> str:
     """Variance and bias against the exact posterior."""
     if found is None:
-        return not_run("Figure 9: sequential against full sampling", "full")
+        return not_run("Figure 9: sequential against full sampling", "full", ALONE)
     rows, settings = found["rows"], found["settings"]
     online = "online R" in rows[0]
     header = ["t", "mean sd, exact", "mean sd, paper's", "R_t, paper's", "bias, exact sds"]
@@ -52,7 +54,7 @@ def verdict_9(rows: list[dict[str, Any]], online: bool) -> str:
 def inequality(found: dict[str, Any] | None) -> str:
     """Equal computing time: inequality 12."""
     if found is None or "full mse" not in found["rows"][0]:
-        return not_run("Section 3: inequality 12", "full")
+        return not_run("Section 3: inequality 12", "full", ALONE)
     body, wins = [], 0
     for row in found["rows"]:
         won = row["full mse"] < row["full exact mse"]

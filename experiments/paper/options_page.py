@@ -7,6 +7,7 @@ from typing import Any
 from experiments.comparison import markdown
 from experiments.paper.words import heading, not_run, pm
 
+ALONE = "[Local volatility: results](local_volatility_results.md#the-papers-example)"
 LABELS = {"paper": "paper's algorithm", "online": "online sampler"}
 
 
@@ -14,7 +15,7 @@ def figures_5_and_6(found: dict[str, dict[str, Any] | None]) -> str:
     """Coverage of volatilities, prices and data at the last time and over all."""
     ran = {name: part for name, part in found.items() if part}
     if not ran:
-        return not_run("Figures 5 and 6: option prices", "options-paper options-online")
+        return not_run("Figures 5 and 6: option prices", "options-paper options-online", ALONE)
     body = []
     number = len(next(iter(ran.values()))["steps"])
     for name, part in ran.items():
