@@ -64,6 +64,13 @@ def test_a_delay_is_found_with_its_sign():
     assert best.suggested.priors["slowness[0]"][0] == "ScaledSigmoid"
 
 
+def test_a_delay_is_said_with_speed_and_bearing():
+    """Later in the south by 0.05 for each unit of distance: 20 a unit of time, towards 180°."""
+    found = explore(simulated(0, t=40))
+    southwards = found.asymmetry._replace(slowness=np.array([0.0, -0.05]), p_value=1e-9, delay=True)
+    assert "about 20 in distance per time towards 180°" in str(found._replace(asymmetry=southwards))
+
+
 def test_slowness_and_its_standard_error_are_right_on_average():
     """Ten data sets of 400 times: the mean of the estimates within 3 of its standard errors of the truth."""
     found = [explore(simulated(seed, slowness=(0.005, 0.0))).asymmetry for seed in range(10)]

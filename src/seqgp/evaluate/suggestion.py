@@ -137,10 +137,12 @@ def _delay_words(asymmetry: Asymmetry) -> str:
     if not asymmetry.delay:
         return f"delay: none found (p = {asymmetry.p_value:.2g})"
     each = ", ".join(f"{s:.3g} ± {e:.2g}" for s, e in zip(asymmetry.slowness, asymmetry.se))
-    speed = 1 / float(np.linalg.norm(asymmetry.slowness))
+    slowness = np.asarray(asymmetry.slowness)
+    bearing = np.degrees(np.arctan2(slowness[0], slowness[-1])) % 360  # from north, the second column of x
+    way = f" towards {bearing:.0f}°" if len(slowness) == 2 else ""
     return (
         f"delay: stations lag behind others (p = {asymmetry.p_value:.2g}): slowness {each} in time per distance, about "
-        f"{speed:.3g} in distance per time"
+        f"{1 / np.linalg.norm(slowness):.3g} in distance per time{way}"
     )
 
 
