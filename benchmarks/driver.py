@@ -26,6 +26,7 @@ MODULES = (
     "refit",
     "online",
     "networks",
+    "delays",
     "exact",
     "full",
     "informed",
