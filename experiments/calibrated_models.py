@@ -151,6 +151,21 @@ SUMS = {
     )
 }
 
+STAY = np.column_stack([np.linspace(0, 1, N), 0.5 + 0.4 * np.sin(3.0 * np.arange(N))])
+
+
+def delayed(bound: float) -> Piece:
+    """A delay between stations that stay, beside a term without one; snapshots are a quarter apart."""
+    moving = seqgp.Separable(
+        seqgp.kernels.Matern32(between(0.1, 3)), seqgp.kernels.Matern12(between(0.1, 2)), between(0.1, 2)
+    )
+    still = seqgp.Separable(seqgp.kernels.Matern12(1.0), seqgp.kernels.Matern12(0.5), between(0.1, 1))
+    kernel = seqgp.Delayed(moving, [between(-bound, bound)] * 2) + still
+    return Piece(seqgp.Model(kernel, seqgp.likelihoods.Gaussian(between(0.05, 1)), mean=between(-1, 1)), x=STAY)
+
+
+MOVING = {"Delayed": delayed(0.1), "Delayed, by more than a step": delayed(0.4)}
+
 # Of place as well as of time: at a single time a season is a constant, as the intercept is.
 FEATURES = ["elevation", seqgp.means.Feature(lambda t, x: np.cos(4 * x[:, 0] + 7 * t), "wave")]
 ELEVATION = {"elevation": np.cos(np.arange(float(N)))}
@@ -187,6 +202,7 @@ PIECES = {
     "kernel of time": {name: Piece(model(time=kernel)) for name, kernel in OF_TIME.items()},
     "kernel of space": {name: Piece(model(space=kernel), x=PLACES.get(name)) for name, kernel in OF_SPACE.items()},
     "sum of latents": SUMS,
+    "moving kernel": MOVING,
     "season": SEASONS,
     "noise by station": STATIONS,
     "mean": MEANS,

@@ -161,7 +161,8 @@ SAMPLERS = ("initial, plain", "initial, informed", "full", "online")
 def piece_cases() -> dict[str, Case]:
     """Every ready-made likelihood, kernel and mean with every sampler that takes it: ``likelihood: Poisson: full``.
 
-    A single snapshot says nothing of a kernel of time; filters are exact for Gaussian data alone.
+    A single snapshot says nothing of a kernel of time, and the sequential sampler does not take kernels that move;
+    filters are exact for Gaussian data alone.
     """
     found = {}
     for kind, pieces in PIECES.items():
@@ -177,7 +178,7 @@ def piece_cases() -> dict[str, Case]:
                 Case(of, online(of), 4, claims=of.likelihood.conjugate),
             )
             for sampler, case in zip(SAMPLERS, cases):
-                if kind != "kernel of time" or case.steps > 1:
+                if kind not in ("kernel of time", "moving kernel") or case.steps > 1:
                     found[f"{kind}: {name}: {sampler}"] = case._replace(piece=piece)
     return found
 
