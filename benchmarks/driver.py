@@ -32,6 +32,7 @@ MODULES = (
     "informed",
     "regression",
     "localvol",
+    "recalibration",
     "store",
     "everyday",
     "fleet",
