@@ -28,11 +28,13 @@ class Transform(NamedTuple):
     number: float = 0.0  # the offset, or the exponent λ
 
     @property
-    def _logarithm(self) -> bool:
+    def logarithm(self) -> bool:
+        """Whether it is ``log(y + offset)``."""
         return self.kind in ("log", "log_offset") or (self.kind == "boxcox" and self.number == 0)
 
     @property
-    def _offset(self) -> float:
+    def offset(self) -> float:
+        """What is added before the logarithm."""
         return self.number if self.kind == "log_offset" else 0.0
 
     @property
@@ -52,8 +54,8 @@ class Transform(NamedTuple):
     def forward(self, y: npt.ArrayLike) -> Float[np.ndarray, "*n"]:
         """``T(y)``; NaN stays NaN."""
         y = np.asarray(y, dtype=float)
-        if self._logarithm:
-            return np.log(y + self._offset)
+        if self.logarithm:
+            return np.log(y + self.offset)
         with np.errstate(divide="ignore"):  # of zero, whose power is zero
             return np.sqrt(y) if self.kind == "sqrt" else np.expm1(self.number * np.log(y)) / self.number
 
@@ -61,8 +63,8 @@ class Transform(NamedTuple):
         """``T⁻¹(w)``; zero below the end of a power transform."""
         w = np.asarray(w, dtype=float)
         with np.errstate(over="ignore"):
-            if self._logarithm:
-                return np.exp(w) - self._offset
+            if self.logarithm:
+                return np.exp(w) - self.offset
             if self.kind == "sqrt":
                 return np.square(np.maximum(w, 0.0))
             base = 1 + self.number * w
@@ -78,20 +80,20 @@ class Transform(NamedTuple):
     def outside(self, y: npt.ArrayLike) -> np.ndarray:
         """Where a value has no transform; missing values (NaN) pass."""
         y = np.asarray(y, dtype=float)
-        return (y <= -self._offset) if self._logarithm else (y < 0)
+        return (y <= -self.offset) if self.logarithm else (y < 0)
 
     @property
     def domain(self) -> str:
         """What a value must be."""
-        if not self._logarithm:
+        if not self.logarithm:
             return "zero or above"
-        return f"above {-self._offset:g}" if self._offset else "above 0"
+        return f"above {-self.offset:g}" if self.offset else "above 0"
 
     def log_jacobian(self, y: npt.ArrayLike) -> Float[np.ndarray, "*n"]:
         """``log T'(y)``; NaN where it is not finite, at ``y = 0`` for powers."""
         y = np.asarray(y, dtype=float)
-        shifted = np.where(y + self._offset > 0, y + self._offset, np.nan)
-        if self._logarithm:
+        shifted = np.where(y + self.offset > 0, y + self.offset, np.nan)
+        if self.logarithm:
             return -np.log(shifted)
         return -0.5 * np.log(shifted) - math.log(2) if self.kind == "sqrt" else (self.number - 1) * np.log(shifted)
 

@@ -83,29 +83,37 @@ def replay_of(run: Any, who: str) -> Replay:
 
 def made_ready(model: Model, state: State, before: State | None) -> State:
     """With its filters, advanced from those of an earlier state where both have the same particles."""
-    if not (isinstance(state, OnlineState) and isinstance(before, OnlineState) and _continues(before, state)):
+    if not (isinstance(state, OnlineState) and isinstance(before, OnlineState) and _has_more_data(before, state)):
         return state.ready(model)
     history, filters = before.live.history, before.live.filters
     known = len(before.snapshots)
-    for snapshot, linearised in zip(state.snapshots[known:], state.linearised_snapshots[known:]):
-        history = history.with_snapshot(snapshot, linearised)
-        filters, _, _ = advanced(history, filters)
-    return state._replace(live=Live(history, filters))
+    if _has_its_particles(before, state):
+        for snapshot, linearised in zip(state.snapshots[known:], state.linearised_snapshots[known:]):
+            history = history.with_snapshot(snapshot, linearised)
+            filters, _, _ = advanced(history, filters)
+        return state._replace(live=Live(history, filters))
+    if state.memory is None and state.dropped == 0 and known <= state.evaluated_at:
+        return state._replace(live=state.revived(model, history))
+    return state.ready(model)
 
 
-def _continues(before: OnlineState, after: OnlineState) -> bool:
+def _has_its_particles(before: OnlineState, after: OnlineState) -> bool:
     """Whether filters run over the data of one state are, with more data, those of the other."""
+    return before.evaluated_at == after.evaluated_at and np.array_equal(before.particles.z, after.particles.z)
+
+
+def _has_more_data(before: OnlineState, after: OnlineState) -> bool:
+    """Whether the data of one state begin with those of the other, which has filters."""
     same = (
         before.live is not None
         and before.fingerprint == after.fingerprint
-        and before.evaluated_at == after.evaluated_at
         and before.dropped == after.dropped
         and (before.memory is None) == (after.memory is None)
         and before.settings == after.settings
-        and np.array_equal(before.particles.z, after.particles.z)
         and len(before.snapshots) <= len(after.snapshots)
+        and all(a is b for a, b in zip(before.linearised_snapshots, after.linearised_snapshots))
     )
     return same and all(
-        a.t == b.t and np.array_equal(a.x, b.x) and np.array_equal(a.y, b.y, equal_nan=True)
+        a is b or (a.t == b.t and np.array_equal(a.x, b.x) and np.array_equal(a.y, b.y, equal_nan=True))
         for a, b in zip(before.snapshots, after.snapshots)
     )

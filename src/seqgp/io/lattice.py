@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -11,6 +11,7 @@ from jaxtyping import Float
 
 from seqgp.base.errors import SeqgpError
 from seqgp.base.transforms import Transform, transform_of
+from seqgp.evaluate.few_particles import with_few_particles
 from seqgp.evaluate.marginals import marginal_moments
 from seqgp.evaluate.replay import made_ready
 from seqgp.io.ground import Ground, box_ground
@@ -21,6 +22,7 @@ from seqgp.samplers.online.state import OnlineState
 
 BLOCK = 96  # points that are drawn together: only their own mean and sd are wanted
 SEED = 0
+PARTICLES = 32  # of each of several maps, whose filters are run anew
 NODES = 20  # of the quadrature that undoes a transform
 
 
@@ -86,7 +88,10 @@ def _moments(model: Model, state: State, ground: Ground, transform: Transform | 
 
 
 def _moments_before(transform: Transform, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of ``T⁻¹(w)`` for a Gaussian ``w``, by quadrature."""
+    """Mean and variance of ``T⁻¹(w)`` for a Gaussian ``w``: those of the log-normal distribution, or by quadrature."""
+    if transform.logarithm:
+        middle = np.exp(mean + 0.5 * variance)
+        return middle - transform.offset, np.expm1(variance) * middle**2
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     weights = weights / weights.sum()
     values = np.stack([transform.inverse(mean + np.sqrt(variance) * node) for node in nodes])
@@ -131,10 +136,20 @@ def surfaces_of(
     transform = None if store is None else transform_of(store.manifest.section("data"))
     surfaces: dict[int, LatticeSurface] = {}
     ready: State | None = None
-    for i in sorted(states.keys() & set(numbers)):  # in order: between rejuvenations, filters go on where they were
-        ready = made_ready(model, states[i].thinned(draws), ready)
+    for i, state in _fewer(states, draws):  # in order: between rejuvenations, filters go on where they were
+        ready = made_ready(model, state, ready)
         surfaces[i] = _surface(model, ready, under, transform)
     return surfaces
+
+
+def _fewer(states: Mapping[int, State], draws: int) -> list[tuple[int, State]]:
+    """States that are as good for a map and cost less, in order of time."""
+    numbers = sorted(states)
+    ordered = [states[i] for i in numbers]
+    online = [state for state in ordered if isinstance(state, OnlineState)]
+    if len(online) < len(ordered):
+        return [(i, states[i].thinned(draws)) for i in numbers]
+    return list(zip(numbers, with_few_particles(online, PARTICLES, draws)))
 
 
 def unknown_between(model: Model, x: Float[np.ndarray, "n D"]) -> str:

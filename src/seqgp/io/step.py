@@ -30,6 +30,8 @@ from seqgp.samplers.base import State
 
 _UNREADABLE = (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, RecursionError)
 
+DATA = ("snapshot", "beside_data", LATE)  # what the states of later steps need of a step
+
 
 class _Asked(Exception):
     """The data of earlier steps were asked for."""
@@ -38,9 +40,20 @@ class _Asked(Exception):
 class Step:
     """A step of a run: ``state``, ``info``, ``snapshot`` and ``summary`` are read from disk when they are asked for."""
 
-    def __init__(self, path: Path, manifest: Manifest):
+    def __init__(self, path: Path, manifest: Manifest, together: dict[int, Step] | None = None):
+        """A step.
+
+        Args:
+            path: its file.
+            manifest: of the run.
+            together: steps of the run that are read together, by number: each reads its data once, also for others.
+        """
         self.path = path
         self._manifest = manifest
+        self._together = together
+        self._read: dict[str, Any] = {}
+        if together is not None:
+            together[self.number] = self
 
     def __repr__(self) -> str:
         return f"Step({self.number}, t={self.t}{'' if self.whole else ', summary only'})"
@@ -156,7 +169,10 @@ class Step:
         yield self
         for number in range(self.number - 1, 0, -1):
             path = step_path(self.path.parent.parent, number)
-            yield number if number in unreadable or not path.exists() else Step(path, self._manifest)
+            there = number not in unreadable and path.exists()
+            yield (
+                ((self._together or {}).get(number) or Step(path, self._manifest, self._together)) if there else number
+            )
 
     def verify(self) -> dict[str, Any]:
         """Read everything, and raise where something is broken; the header."""
@@ -201,9 +217,22 @@ class Step:
         found = kept_data(self._back(), math.inf).data
         return [found[t].snapshot() for t in sorted(found)]
 
-    def _decode(self, part: str) -> Any:
+    def parts(self, *names: str) -> list[Any]:
+        """Some parts, of a file that is opened once."""
         with self.opened() as container:
-            return self._decode_from(container, part)
+            found = {name: self._decode_from(container, name) for name in names}
+        if self._together is not None:
+            self._read |= {name: part for name, part in found.items() if name in DATA}
+        return list(found.values())
+
+    def _decode(self, part: str) -> Any:
+        if part in self._read:
+            return self._read[part]
+        with self.opened() as container:
+            found = self._decode_from(container, part)
+        if self._together is not None and part in DATA:
+            self._read[part] = found
+        return found
 
     def _decode_from(self, container: Container, part: str, arrays: object = None) -> Any:
         if container.header[part] is None:

@@ -106,7 +106,8 @@ class Store:
     def standing(self) -> list[Step]:
         """The current step of each time: after a revision, the last one at that time."""
         found: list[Step] = []
-        for step in self:
+        manifest, together = self.manifest, dict[int, Step]()
+        for step in (Step(path, manifest, together) for path in self._files()):
             if found and step.late_times:
                 found.pop()
             found.append(step)

@@ -88,7 +88,10 @@ class OnlineState(NamedTuple):
         """A state of fewer draws, evenly spread over those there are."""
         if self.draws <= draws:
             return self
-        index = np.linspace(0, self.draws - 1, draws).round().astype(int)
+        return self.picked(np.linspace(0, self.draws - 1, draws).round().astype(int))
+
+    def picked(self, index: Int[np.ndarray, " m"]) -> OnlineState:
+        """A state of these draws."""
         return self._replace(
             latent=np.asarray(self.latent)[index],
             parameters={name: np.asarray(values)[index] for name, values in self.parameters.items()},
@@ -152,8 +155,13 @@ class OnlineState(NamedTuple):
         linearised_snapshots = tuple(None if isinstance(how, Treatment) else how for _, how in found)
         return self._replace(snapshots=snapshots, linearised_snapshots=linearised_snapshots)
 
-    def revived(self, model: Model) -> Live:
-        """Timeline and filters: those in memory, or computed again, bit for bit the same."""
+    def revived(self, model: Model, known: Timeline | None = None) -> Live:
+        """Timeline and filters: those in memory, or computed again, bit for bit the same.
+
+        Args:
+            model: the model.
+            known: the timeline of the first of these data, if it is known and no data are summed up.
+        """
         if self.live is not None:
             return self.live
         from seqgp.statespace.model import StateSpaceModel  # the model is needed for that alone
@@ -164,16 +172,22 @@ class OnlineState(NamedTuple):
             self.evaluated_at - self.dropped,
         )
         together = 1 if self.memory is None else 2 * (self.memory.anchor - self.dropped)  # as when the past was dropped
-        first = build_timeline(
-            ssm, latent, self.snapshots[:kept], self.linearised_snapshots[:kept], together, self.plan
-        )
+        data = list(zip(self.snapshots, self.linearised_snapshots))
+        if known is None:
+            first = build_timeline(
+                ssm, latent, self.snapshots[:kept], self.linearised_snapshots[:kept], together, self.plan
+            )
+        else:
+            first = known
+            for snapshot, linearised in data[len(known.snapshots) : kept]:
+                first = first.with_snapshot(snapshot, linearised)
         z = np.asarray(self.particles.z)
         if self.correction is None:
             filters, _, _ = run_filters(first, z, kept)
         else:
             shared, _ = shared_history(first, self.correction.central, self.summarised)
             filters, _, _ = exact_filters(first, shared, z)
-        for snapshot, linearised in zip(self.snapshots[kept:], self.linearised_snapshots[kept:]):
+        for snapshot, linearised in data[kept:]:
             first = first.with_snapshot(snapshot, linearised)
             filters, _, _ = advanced(first, filters)
         return Live(first, filters)
