@@ -246,6 +246,26 @@ def test_a_revision_keeps_what_is_flagged_and_takes_values_as_they_are():
     assert onwards.step == revised.step + 1
 
 
+def test_a_station_whose_readings_were_all_corrected_is_no_longer_flagged():
+    """One reading left as it was keeps the flag."""
+    right = readings()
+    wrong = shifted(right)
+    of = sampler("exclude")
+    state, infos = followed(of, snapshots(wrong))
+    (flag,) = infos[-1].stations.flags
+    mended = snapshots(right)[SINCE:]
+    _, info = of.revise(jax.random.key(1), state, mended[1:])
+    assert [one.station for one in info.stations.flags] == [flag.station]
+    for corrected in (mended, [one._replace(y=np.where(np.arange(8) == BROKEN, np.nan, one.y)) for one in mended]):
+        revised, info = of.revise(jax.random.key(1), state, corrected)
+        assert info.stations.flags == ()
+        assert not any("level shift" in warning for warning in info.warnings)
+    assert revised.watch.monitor.names == state.watch.monitor.names
+    day = snapshots(np.concatenate([right, right[-1:]]))[-1]
+    _, info = of.step(jax.random.key(3), revised, day)
+    assert (info.stations.factors == 1.0).all()
+
+
 def test_labels_name_the_stations():
     data = [seqgp.Snapshot(one.t, one.x, one.y, labels="abcdefgh") for one in snapshots(shifted(readings()))]
     state, infos = followed(sampler("exclude"), data)

@@ -7,7 +7,7 @@ off, tells a shift from one wrong reading and from a drift, and releases a stati
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -134,6 +134,20 @@ def monitored(monitor: Monitor, scores: Scores, evidence: Evidence) -> Monitor:
     monitor = _followed(monitor, now, evidence)
     active = np.isin(monitor.names, [flag.station for flag in monitor.flags])
     return _pruned(monitor._replace(detectors=tests.restarted(monitor.detectors, active)))
+
+
+def mended(monitor: Monitor, stations: Iterable[str]) -> Monitor:
+    """Without what is known against stations whose readings were corrected: their tests begin anew."""
+    reset = np.isin(monitor.names, list(stations))
+    names = {name for name, new in zip(monitor.names, reset) if new}
+    return monitor._replace(
+        detectors=tests.restarted(monitor.detectors, reset),
+        recent=np.where(reset[:, None], np.nan, monitor.recent),
+        moving=np.where(reset, 0, monitor.moving),
+        flags=tuple(flag for flag in monitor.flags if flag.station not in names),
+        wrong=tuple(flag for flag in monitor.wrong if flag.station not in names),
+        spikes=tuple(flag for flag in monitor.spikes if flag.station not in names),
+    )
 
 
 def _with_stations(monitor: Monitor, names: Sequence[str]) -> Monitor:

@@ -244,7 +244,7 @@ class OnlineSampler:
         revisions = state.revisions + 1 - revision.added
         reached, info = self._finished(key_draws, step, start, state.log_evidence + moved, revisions, revised=True)
         if state.watch is not None:
-            watch = state.watch.revised(late, state.t)
+            watch = state.watch.revised(late, state.snapshots)
             reached, info = reached._replace(watch=watch), revised_info(info, watch, reached, self.robust)
         return reached, info._replace(
             seconds=time.perf_counter() - start - info.compile_seconds,

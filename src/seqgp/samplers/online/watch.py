@@ -14,12 +14,12 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from seqgp.base.errors import SamplerError
-from seqgp.base.flags import station_names
+from seqgp.base.flags import StationFlag, station_names
 from seqgp.base.snapshot import Snapshot
 from seqgp.likelihoods.gaussian import INFLATION, inflated_context, nominal_context
 from seqgp.model import Model
 from seqgp.monitoring.effects import StationWindow
-from seqgp.monitoring.monitor import LOOK_BACK, Monitor
+from seqgp.monitoring.monitor import LOOK_BACK, Monitor, mended
 
 ROBUST = ("flag", "exclude", "downweight")
 DOWNWEIGHT = 10.0  # times the noise of a datum that is downweighted
@@ -103,8 +103,19 @@ class Watch(NamedTuple):
         held = _stacked(self.held, y, np.nan)[-LOOK_BACK:]
         return Watch(monitor, times, rows, held, None if treatment.trivial else treatment.factors)
 
-    def revised(self, late: Sequence[Snapshot], last: float) -> Watch:
-        """With late or corrected snapshots, which are used as they are."""
+    def revised(self, late: Sequence[Snapshot], before: Sequence[Snapshot]) -> Watch:
+        """With late or corrected snapshots, which are used as they are.
+
+        A station of which all readings since its fault began are corrected or retracted is no longer flagged.
+
+        Args:
+            late: these snapshots.
+            before: all snapshots before them, as the filters saw them.
+        """
+        last = before[-1].t
+        monitor = mended(
+            self.monitor, [flag.station for flag in self.monitor.flagged if self._mends(flag, late, before)]
+        )
         place = {name: i for i, name in enumerate(self.monitor.names)}
         found = {float(t): (row, y) for t, row, y in zip(self.times, self.rows, self.held)}
         for one in late:
@@ -117,7 +128,27 @@ class Watch(NamedTuple):
         replaced = any(one.t == last for one in late)
         times = np.array(sorted(found))[-LOOK_BACK:]
         factors = None if replaced else self.factors
-        return Watch(self.monitor, times, rows[-LOOK_BACK:], held[-LOOK_BACK:], factors)
+        return Watch(monitor, times, rows[-LOOK_BACK:], held[-LOOK_BACK:], factors)
+
+    def _mends(self, flag: StationFlag, late: Sequence[Snapshot], before: Sequence[Snapshot]) -> bool:
+        """Whether late snapshots replace all readings of a station from the beginning of its fault on."""
+        number = self.monitor.names.index(flag.station)
+        known, given, replaced = {one.t: one for one in before}, {one.t: one for one in late}, 0
+        for t, row, held in zip(self.times, self.rows, self.held):
+            for i in np.flatnonzero(row == number) if t >= flag.since else ():
+                old = np.asarray(known[float(t)].y).reshape(-1)[i] if np.isnan(held[i]) else held[i]
+                if np.isnan(old):
+                    continue
+                if float(t) not in given or flag.station in _reading(given[float(t)], float(old)):
+                    return False
+                replaced += 1
+        return replaced > 0
+
+
+def _reading(snapshot: Snapshot, value: float) -> set[str]:
+    """The stations that read this value."""
+    names = station_names(snapshot.x, getattr(snapshot, "labels", None))
+    return {name for name, y in zip(names, np.asarray(snapshot.y, float).reshape(-1)) if y == value}
 
 
 def checked_robust(model: Model, robust: str) -> str:
