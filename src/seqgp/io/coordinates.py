@@ -12,10 +12,8 @@ from seqgp.io.errors import TableError
 from seqgp.io.frames import row_in_file
 from seqgp.io.tables import Labelled
 
-LIMITS = {  # of degrees, by the names of columns
-    ("lat", "latitude"): (-90.0, 90.0),
-    ("lon", "long", "longitude"): (-180.0, 360.0),
-}
+LATITUDES, LONGITUDES = ("lat", "latitude"), ("lon", "long", "longitude")  # names of columns
+LIMITS = {LATITUDES: (-90.0, 90.0), LONGITUDES: (-180.0, 360.0)}  # of degrees
 FEWEST = 5  # places that another one is compared with
 FAR = 10.0  # widths of the box of all others, from that box
 

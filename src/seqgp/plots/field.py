@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from seqgp.io.coordinates import LATITUDES, LONGITUDES
 from seqgp.io.lattice import LatticeSurface
 from seqgp.plots.history import History, HistoryStep
 from seqgp.plots.style import BAND, COLOUR, WIDE_BAND, graph_objects, label
@@ -70,13 +71,18 @@ def field_layout(history: History, limits: Limits) -> dict[str, Any]:
         pad_x, pad_y = 0.04 * (b - a), 0.04 * (d - c)
         layout = {
             "height": 470,
-            "xaxis": {"title": names[0], "range": [a - pad_x, b + pad_x], "constrain": "domain"},
+            "xaxis": {
+                "title": {"text": names[0], "standoff": 14},
+                "range": [a - pad_x, b + pad_x],
+                "constrain": "domain",
+            },
             "yaxis": {"title": names[1], "range": [c - pad_y, d + pad_y], "constrain": "domain"},
             "showlegend": False,
             "margin": {"t": 72},
         }
-        if 1 / SAME_UNIT < (b - a) / max(d - c, 1e-300) < SAME_UNIT:
-            layout["yaxis"] |= {"scaleanchor": "x", "scaleratio": 1, "constraintoward": "top"}
+        stretch = _stretch(history.inputs, 0.5 * (c + d))
+        if 1 / SAME_UNIT < (b - a) / max(stretch * (d - c), 1e-300) < SAME_UNIT:
+            layout["yaxis"] |= {"scaleanchor": "x", "scaleratio": stretch, "constraintoward": "top"}
         return layout
     title = names[0] if len(limits.x) == 1 else "location"
     axis: dict[str, Any] = {"title": title}
@@ -85,6 +91,14 @@ def field_layout(history: History, limits: Limits) -> dict[str, Any]:
         pad = 0.02 * (high - low) or 1.0  # the first and the last dot are whole
         axis["range"] = [low - pad, high + pad]
     return {"height": 420, "xaxis": axis, "yaxis": {"title": value, "range": [limits.low, limits.high]}}
+
+
+def _stretch(inputs: Sequence[str], latitude: float) -> float:
+    """How long a unit of the second input is in units of the first: of degrees, at a latitude."""
+    lower = [name.lower() for name in inputs]
+    if not (lower[0] in LONGITUDES and lower[1] in LATITUDES and abs(latitude) < 85):
+        return 1.0
+    return 1 / float(np.cos(np.deg2rad(latitude)))
 
 
 def _line(moment: HistoryStep, data: np.ndarray | None) -> list[Any]:

@@ -95,6 +95,8 @@ def evolution(
     result.frames = [go.Frame(data=data, name=name, traces=moving) for data, name in zip(traces, names)]
     at_once = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
     steps = [{"label": name, "method": "animate", "args": [[name], at_once]} for name in names]
+    if len(history.inputs) == 2:  # beside a slider, Plotly puts the title among the ticks of a map drawn to scale
+        result.update_xaxes(title_standoff=30)
     prefix = f"{label(history.time)} = "
     slider = {
         "active": len(steps) - 1,
