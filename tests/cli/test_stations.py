@@ -57,7 +57,7 @@ def test_moving_needs_names(seqgp_, tmp_path):
 
 
 def labelled(t, x, labels):
-    return Labelled(t, np.array(x, dtype=float), np.zeros(len(x)), None, labels, (0, len(x) - 1))
+    return Labelled(t, np.array(x, dtype=float), np.zeros(len(x)), None, labels, np.arange(len(x)))
 
 
 def test_a_name_may_stand_for_several_points_or_outputs(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 
 import seqgp
+from seqgp.base.flags import shown_pair
 from seqgp.plots.history import history_of
 
 CONFIG = """\
@@ -173,3 +174,37 @@ def test_scores_are_in_the_units_of_the_table(seqgp_, folder):
     np.testing.assert_allclose(units["median"], np.exp(logs["median"]), rtol=1e-9)
     assert (np.abs(units["mean"] - units.y) < 25).all()
     assert set(units.forecaster) == {"this model", "persistence", "AR(1)"}
+
+
+def test_a_broken_station_is_said_in_the_units_of_the_table(seqgp_, folder):
+    """Of logarithms, how many times its neighbours it reads; absent rows are missing."""
+    rng = np.random.default_rng(5)
+    days, sites = 24, 8
+    t, i = (grid.ravel() for grid in np.meshgrid(np.arange(days), np.arange(sites), indexing="ij"))
+    y = 20 * np.exp(0.1 * np.sin(t + i) + 0.2 * rng.standard_normal(len(t)))
+    y[(i == 3) & (t >= 10)] *= 6.0
+    dates = pd.date_range("2024-05-01", periods=days)[t].strftime("%Y-%m-%d")
+    full = pd.DataFrame({"day": dates, "station": [f"S{n}" for n in i], "x": i * 0.7, "pm10": y.round(1)})
+    absent = ((i == 5) & (t < 4)) | ((i == 6) & (t == 7))
+    full.loc[(i == 6) & (t == 9), "pm10"] = np.nan
+    full[~absent].to_csv(folder / "table.csv", index=False)
+    code, out, err = seqgp_("fit", folder / "config.toml")
+    assert code == 0, err
+    assert out.count("flagged: Station S3 reads") == 1
+    code, out, _ = seqgp_("stations", folder / "run", "--json")
+    found = json.loads(out)
+    rows = {row["station"]: row for row in found["stations"]}
+    assert rows["S3"]["unit"] == "times"
+    assert abs(rows["S3"]["size"] - 6.0) < 3 * rows["S3"]["se"]
+    assert found["flagged"] == [
+        f"Station S3 reads {shown_pair(rows['S3']['size'], rows['S3']['se'])} times its neighbours since 2024-05-11"
+    ]
+    assert {name: row["missing"] for name, row in rows.items() if row["missing"]} == {"S5": 4, "S6": 2}
+    code, out, _ = seqgp_("stations", folder / "run")
+    assert "error in log(y)" in out
+    assert json.loads(seqgp_("summary", folder / "run", "--json")[1])["missing"] == {"values": 6, "of": days * sites}
+    page = folder / "report.html"
+    assert seqgp_("report", folder / "run", "-o", page)[0] == 0
+    text = page.read_text()
+    assert text.count(found["flagged"][0]) == 1
+    assert "t = " not in text.split("<script")[0]

@@ -85,7 +85,7 @@ def test_intervals_are_judged_by_both_levels():
     assert "too narrow" in judged(most=0.89).text
     assert "heavy tails" in judged(most=0.89, half=0.62).text
     assert judged(most=0.92, half=0.57).good
-    assert "62% inside their 50 % one" in judged(half=0.62).text
+    assert "62% inside their 50% one" in judged(half=0.62).text
 
 
 def test_a_histogram_that_is_not_flat_is_said():

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from seqgp.base.transforms import Transform
+
 HEADLINES = {
     "spike": "wrong reading",
     "level": "level shift",
@@ -15,6 +17,14 @@ HEADLINES = {
     "stuck": "stuck value",
 }
 TREATED = {"flag": "", "exclude": "excluded", "downweight": "downweighted"}  # what `robust` does with flagged values
+
+
+class FlagSize(NamedTuple):
+    """How large a fault is."""
+
+    size: float
+    se: float
+    unit: str  # empty for that of the data; "times" for a factor; else the transform of the data
 
 
 class StationFlag(NamedTuple):
@@ -37,20 +47,36 @@ class StationFlag(NamedTuple):
     size: float
     se: float
 
-    def sentence(self, moment: Callable[[float], str]) -> str:
-        """The fault in words; ``moment`` says a time."""
+    def in_units(self, transform: Transform | None) -> FlagSize:
+        """The size in units of the data, where the model is for transformed ones: of a logarithm, a factor."""
+        if transform is None or self.kind == "spread":
+            return FlagSize(self.size, self.se, "")
+        if self.kind == "stuck":
+            return FlagSize(float(transform.restored(self.size)), self.se, "")
+        if transform.logarithm and transform.offset == 0:
+            factor = float(np.exp(self.size))
+            return FlagSize(factor, factor * self.se, "times")
+        return FlagSize(self.size, self.se, transform.words)
+
+    def sentence(self, moment: Callable[[float], str], transform: Transform | None = None) -> str:
+        """The fault in words; ``moment`` says a time, and ``transform`` is that of the data."""
         name = self.station if self.station.lower().startswith("station") else f"Station {self.station}"
-        side, size = ("above" if self.size > 0 else "below"), shown_pair(abs(self.size), self.se)
+        given, found = self.in_units(transform), shown_pair(abs(self.size), self.se)
+        size = f"{found} in {given.unit}" if given.unit not in ("", "times") else found
+        beside = f"{size} {'above' if self.size > 0 else 'below'} its neighbours"
+        if given.unit == "times":
+            beside = f"{shown_pair(given.size, given.se)} times its neighbours"
         if self.kind == "spike":
-            return f"{name} read {size} {side} its neighbours at {moment(self.at)}"
+            return f"{name} read {beside} at {moment(self.at)}"
         if self.kind == "level":
-            return f"{name} reads {size} {side} its neighbours since {moment(self.since)}"
+            return f"{name} reads {beside} since {moment(self.since)}"
         if self.kind == "drift":
             way = "upwards" if self.size > 0 else "downwards"
-            return f"{name} drifts {way} by {size} per unit of time since {moment(self.since)}"
+            amount = f"a factor of {shown_pair(given.size, given.se)}" if given.unit == "times" else size
+            return f"{name} drifts {way} by {amount} per unit of time since {moment(self.since)}"
         if self.kind == "spread":
             return f"{name} scatters {self.size:.2g} times as much as expected since {moment(self.since)}"
-        return f"{name} repeats the value {self.size:.6g} since {moment(self.since)}"
+        return f"{name} repeats the value {given.size:.6g} since {moment(self.since)}"
 
 
 def shown_pair(size: float, se: float) -> str:

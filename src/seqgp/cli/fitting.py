@@ -11,8 +11,10 @@ import jax
 import typer
 from rich.console import Console
 
+from seqgp.base.flags import HEADLINES
 from seqgp.base.info import Info
-from seqgp.base.remarks import add_up, headline
+from seqgp.base.remarks import add_up, headline, parse
+from seqgp.base.transforms import transform_of
 from seqgp.cli.common import GOES_ON, Debug, Json, Mistake, RunFolder, Seed, command, moment, open_run, show
 from seqgp.cli.lines import StepLines, is_revision, revised
 from seqgp.io.configuration import Configuration, read_configuration
@@ -224,6 +226,14 @@ def _sorted_out(continued: Continued, table: Path, skip_seen: bool) -> Sorted:
     return found
 
 
+def flagged_words(info: Any, store: Store) -> list[str]:
+    """The stations that are flagged after a step, in words and in units of the data."""
+    stations = getattr(info, "stations", None)
+    transform = transform_of(store.manifest.section("data"))
+    flags = () if stations is None else stations.flags
+    return [flag.sentence(lambda t: moment(store, t), transform) for flag in flags]
+
+
 def report_run(
     result: Run,
     as_json: bool,
@@ -272,7 +282,10 @@ def report_run(
             f"{info.health}",
             markup=False,
         )
-        for line in summed if whole else [headline(info.warnings)][: len(info.warnings)]:
+        for line in [] if store is None else flagged_words(info, store):
+            out.print(f"  flagged: {line}", markup=False)
+        others = [text for text in info.warnings if parse(text).kind not in HEADLINES.values()]
+        for line in summed if whole else [headline(others)][: len(others)]:
             out.print(f"  note: {line}", markup=False)
 
     show(said, as_json, text)

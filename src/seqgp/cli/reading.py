@@ -31,7 +31,7 @@ from seqgp.cli.common import (
     shown,
 )
 from seqgp.cli.comparing import averaged_runs, columns_of, weights_in_words
-from seqgp.cli.fitting import configuration_of
+from seqgp.cli.fitting import configuration_of, flagged_words
 from seqgp.evaluate.motion import motions
 from seqgp.evaluate.past import predict_past
 from seqgp.evaluate.predict import predict as predict_at
@@ -198,12 +198,6 @@ def check(
     show(said, json, text)
     if found and not mended:
         raise typer.Exit(DAMAGED)
-
-
-def flagged_words(info: object, store: Store) -> list[str]:
-    """The stations that are flagged after a step, in words."""
-    stations = getattr(info, "stations", None)
-    return [] if stations is None else [flag.sentence(lambda t: moment(store, t)) for flag in stations.flags]
 
 
 def _one_of(*tables: Path | None) -> Path:

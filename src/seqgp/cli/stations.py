@@ -12,7 +12,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from seqgp.cli.common import Debug, Force, Json, Mistake, RunFolder, check_target, command, open_run, show
-from seqgp.evaluate.stations import HEAD, StationReport, station_cells
+from seqgp.evaluate.stations import StationReport, station_cells, station_head
 from seqgp.io.export import write_table
 from seqgp.io.monitor import monitor
 
@@ -45,7 +45,7 @@ def stations(
 
 
 def _show(out: Console, found: StationReport, output: Path | None) -> None:
-    table = Table(*(Column(name, no_wrap=True) for name in HEAD), box=SIMPLE)
+    table = Table(*(Column(name, no_wrap=True) for name in station_head(found)), box=SIMPLE)
     for one in found.stations:
         table.add_row(*(Text(cell) for cell in station_cells(one, found)))
     out.print(table)

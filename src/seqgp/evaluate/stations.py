@@ -10,7 +10,9 @@ import numpy as np
 from seqgp.base.errors import extra
 from seqgp.base.flags import HEADLINES, TREATED, StationFlag, shown_pair
 from seqgp.base.info import LeaveOneOut, StationInfo
+from seqgp.base.transforms import Transform
 
+MOST_ABSENT = 4  # times as many stations as rows of a step, at most, are a network
 HEAD = ("station", "state", "since", "size", "readings", "missing", "mean error", "sd of score", "wrong", "unused")
 
 
@@ -36,8 +38,9 @@ class StationStatus(NamedTuple):
     Attributes:
         station: its name.
         readings: how many values it reported.
-        missing: how many of its rows were without a value.
-        mean_error: of its readings from what all others and the past predict, in units of the data.
+        missing: how many times it has no value; in a network, rows that are absent count.
+        mean_error: of its readings from what all others and the past predict, in units of the data as the model sees
+            them.
         mean_score: of the standard normal scores.
         sd_score: their standard deviation; 1 for a station as the model expects it.
         flags: all that was flagged, in order, without single wrong readings.
@@ -73,6 +76,7 @@ class StationReport(NamedTuple):
     stations: tuple[StationStatus, ...]
     robust: str
     moment: Callable[[float], str]
+    transform: Transform | None = None  # of the data
 
     @property
     def flagged(self) -> tuple[StationStatus, ...]:
@@ -89,7 +93,18 @@ class StationReport(NamedTuple):
     def sentences(self) -> list[str]:
         """What is flagged now, in words."""
         after = f"; {TREATED[self.robust]} from then on" if TREATED[self.robust] else ""
-        return [f"{one.now.sentence(self.moment)}{after}" for one in self.flagged if one.now is not None]
+        return [
+            f"{one.now.sentence(self.moment, self.transform)}{after}" for one in self.flagged if one.now is not None
+        ]
+
+    def past_sentences(self) -> list[str]:
+        """What was flagged and is over, in words and in order of time."""
+        over = [record for one in self.stations for record in one.flags if record.until is not None]
+        return [
+            f"{record.flag.sentence(self.moment, self.transform)}, until {self.moment(record.until)}"
+            for record in sorted(over, key=lambda record: record.flag.at)
+            if record.until is not None
+        ]
 
     def __str__(self) -> str:
         return "\n".join(self.sentences()) or "no station is flagged"
@@ -105,13 +120,14 @@ class StationReport(NamedTuple):
         return pd.DataFrame(self.rows())
 
     def _row(self, one: StationStatus) -> dict[str, Any]:
-        flag = one.now
+        flag, given = one.now, one.now and one.now.in_units(self.transform)
         return {
             "station": one.station,
             "state": one.state,
             "since": None if flag is None else self.moment(flag.since),
-            "size": None if flag is None else flag.size,
-            "se": None if flag is None or np.isnan(flag.se) else flag.se,
+            "size": None if given is None else given.size,
+            "se": None if given is None or np.isnan(given.se) else given.se,
+            "unit": None if given is None else given.unit,
             "readings": one.readings,
             "missing": one.missing,
             "mean_error": one.mean_error,
@@ -132,23 +148,28 @@ class _Sums:
         self.records: dict[tuple[str, float], FlagRecord] = {}
         self.wrong: list[StationFlag] = []
 
-    def status(self, name: str) -> StationStatus:
+    def status(self, name: str, steps: int | None) -> StationStatus:
+        """Of a network, whose stations should report at each of so many steps."""
         z = np.array(self.scores)
+        missing = self.missing if steps is None else steps - len(z)
         none = not len(z)
         mean_error = np.nan if none else float(np.mean(self.errors))
         mean, sd = (np.nan, np.nan) if none else (float(z.mean()), float(z.std()))
         flags = tuple(sorted(self.records.values(), key=lambda record: record.flag.at))
         return StationStatus(
-            name, len(z), self.missing, mean_error, mean, sd, flags, tuple(self.wrong), self.unused
+            name, len(z), missing, mean_error, mean, sd, flags, tuple(self.wrong), self.unused
         )  # fmt: skip
 
 
-def station_report(steps: Iterable[StationStep], moment: Callable[[float], str]) -> StationReport:
-    """All stations over the steps of a run, which are given in order."""
+def station_report(
+    steps: Iterable[StationStep], moment: Callable[[float], str], transform: Transform | None = None
+) -> StationReport:
+    """All stations over the steps of a run, which are given in order; ``transform`` is that of the data."""
     sums: dict[str, _Sums] = {}
+    count, most = 0, 0
     robust, lasting = "flag", set[tuple[str, str, float]]()
     for step in steps:
-        robust = step.info.robust
+        robust, count, most = step.info.robust, count + 1, max(most, len(step.names))
         error, z = np.asarray(step.loo.z) * np.asarray(step.loo.sd), np.asarray(step.info.z)
         for i, name in enumerate(step.names):
             one = sums.setdefault(name, _Sums())
@@ -170,15 +191,27 @@ def station_report(steps: Iterable[StationStep], moment: Callable[[float], str])
             records = sums[station].records
             records[kind, at] = records[kind, at]._replace(until=step.t)
         lasting = now
-    found = [one.status(name) for name, one in sums.items()]
+    network = len(sums) <= MOST_ABSENT * most  # otherwise the places are new each time
+    found = [one.status(name, count if network else None) for name, one in sums.items()]
     found.sort(key=lambda one: (one.now is None, -len(one.wrong) if one.now is None else 0))
-    return StationReport(tuple(found), robust, moment)
+    return StationReport(tuple(found), robust, moment, transform)
+
+
+def station_head(found: StationReport) -> list[str]:
+    """The header of a table for people."""
+    if found.transform is None:
+        return list(HEAD)
+    return [f"error in {found.transform.words}" if name == "mean error" else name for name in HEAD]
 
 
 def station_cells(one: StationStatus, found: StationReport) -> list[str]:
     """The row of a station in a table for people."""
     flag = one.now
-    size = "" if flag is None else f"{'-' if flag.size < 0 else ''}{shown_pair(abs(flag.size), flag.se)}"
+    size = ""
+    if flag is not None:
+        given = flag.in_units(found.transform)
+        sign = "-" if given.size < 0 else ""
+        size = f"{sign}{shown_pair(abs(given.size), given.se)} {given.unit}".rstrip()
     since = "" if flag is None else found.moment(flag.since)
     numbers = (f"{one.mean_error:.3g}", f"{one.sd_score:.2f}") if one.readings else ("", "")
     counts = (str(one.readings), str(one.missing))

@@ -11,6 +11,7 @@ from seqgp.base.errors import DataError
 from seqgp.base.flags import station_names
 from seqgp.base.info import OnlineInfo, StationInfo
 from seqgp.base.snapshot import Snapshot
+from seqgp.base.transforms import transform_of
 from seqgp.evaluate.stations import StationReport, StationStep, station_report
 from seqgp.io.run import Run
 from seqgp.io.step import labels_of
@@ -56,7 +57,7 @@ def monitor(source: object, model: Model | None = None, false_alarms: float | No
     run: Any = source
     entries = _of_run(run) if store is None else _of_store(store)
     steps = station_steps(entries, model or source.model, false_alarms)
-    return station_report(steps, lambda t: moment_text(t, data).split(" (t = ")[0])
+    return station_report(steps, lambda t: moment_text(t, data).split(" (t = ")[0], transform_of(data))
 
 
 def station_steps(entries: Iterator[_Entry], model: Model | None, false_alarms: float | None) -> Iterator[StationStep]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from seqgp.base.info import Info
 from seqgp.base.transforms import Transform, transform_of
+from seqgp.evaluate.stations import MOST_ABSENT
 from seqgp.io.errors import StoreError
 from seqgp.io.naming import naming_of
 from seqgp.io.step import labels_of
@@ -16,8 +17,6 @@ from seqgp.io.summary import Summary, flat_parameters, summarise
 from seqgp.io.timestamps import date_of
 from seqgp.io.title import title_of
 from seqgp.model import Model
-
-MOST_ABSENT = 4  # times as many stations as rows of a step, at most, are a network
 
 
 class HistoryStep(NamedTuple):
@@ -79,9 +78,10 @@ def history_of(source: Any, model: Model | None = None) -> History:
         return _named([moment], "A run in memory", {}, beside)
     assert store is not None
     transform = transform_of(store.manifest.section("data"))
-    moments = [
-        _history_step(step.snapshot, step.labels, step.summary, step.info, transform) for step in store.standing()
-    ]
+    moments = []
+    for step in store.standing():
+        snapshot, summary, info = step.parts("snapshot", "summary", "info")
+        moments.append(_history_step(snapshot, step.labels, summary, info, transform))
     if not moments:
         raise StoreError(f"{store.path}: the run has no step yet")
     return _named(moments, title_of(store) or store.path.name, store.manifest.section("data"), beside)

@@ -25,12 +25,20 @@ from seqgp.plots.figures import COARSE, LATTICE, MAX_FRAMES, spread
 from seqgp.plots.history import History, history_of, missing_of, stations_of
 from seqgp.report.comparison import compare_forecasts
 from seqgp.report.page import Page
-from seqgp.report.parts import noise_section, prior_intervals, seconds_of, settings_in_words, station_section
+from seqgp.report.parts import (
+    noise_section,
+    prior_intervals,
+    seconds_of,
+    settings_in_words,
+    station_section,
+    stations_found,
+)
 from seqgp.report.sentences import (
     about_dots,
     about_forecasts,
     about_latent,
     about_sampling,
+    about_stations,
     for_command_line,
     verdict,
 )
@@ -106,18 +114,21 @@ def _page(
     draws = int(store.manifest.sampler.get("draws", "0"))
     infos = [moment.info for moment in history.steps]
     _what(page, history, draws)
-    sentences = [*about_sampling(infos), *about_forecasts(checks)]
+    transform = transform_of(store.manifest.section("data"))
+    stations = stations_found(history, transform)
+    sentences = [*about_stations(stations), *about_sampling(infos, stations is not None), *about_forecasts(checks)]
     said = [*sentences, *verdict(infos, checks, sentences)]
     if store.manifest.specification is not None and store.manifest.section("data"):
         said = [sentence._replace(text=for_command_line(sentence.text)) for sentence in said]
     page.findings(said)
-    station_section(page, history)
+    if stations is not None:
+        station_section(page, stations)
     noise = getattr(store.latest().state, "station_noise", None)
     if noise is not None:
         noise_section(page, noise)
     _latent(page, history, frames, maps, model)
     _series(page, history)
-    _parameters(page, history, model, transform_of(store.manifest.section("data")))
+    _parameters(page, history, model, transform)
     if model is not None and model.kernel.moving:
         for one in motions(model, store.latest().state.parameters, store.manifest.section("data")):
             page.text(f"The pattern {one}." if not one.prefix else f"Term {one}.")

@@ -43,6 +43,7 @@ table.numbers th { width: auto; } table.numbers td, table.numbers th { overflow-
 table.numbers td + td, table.numbers th + th { text-align: right; font-variant-numeric: tabular-nums; }
 table.listing th { width: auto; overflow-wrap: normal; } table.listing td:nth-child(-n+8) { white-space: nowrap; }
 table.listing td:last-child { min-width: 16rem; } svg.line { display: block; }
+summary { cursor: pointer; color: var(--accent); font-size: .9rem; padding: .4rem 0; }
 svg.line polyline { fill: none; stroke: var(--accent); stroke-width: 1.3; }
 @media (max-width: 480px) { main { padding: .8rem .8rem 2rem; } h1 { font-size: 1.4rem; } th { width: 7rem; } }
 @media print { main { max-width: none; padding: 0; } .figure, li, tr { break-inside: avoid; } h2 { break-after: avoid; }
@@ -88,7 +89,10 @@ SCRIPT = """
     });
   }
   window.addEventListener("resize", fit);
-  window.addEventListener("beforeprint", fit);
+  window.addEventListener("beforeprint", function () {
+    document.querySelectorAll("details").forEach(function (one) { one.open = true; });
+    fit();
+  });
   window.addEventListener("afterprint", fit);
 })();
 """
@@ -168,11 +172,13 @@ class Page:
         cells = "".join(f"<tr><th>{_e(name)}</th><td>{_e(value)}</td></tr>" for name, value in rows.items())
         self._body.append(f"<table>{cells}</table>")
 
-    def numbers(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A table of numbers, which scrolls where the page is narrow."""
+    def numbers(self, header: Sequence[str], rows: Sequence[Sequence[str]], folded: str | None = None) -> None:
+        """A table of numbers, which scrolls where the page is narrow; with ``folded`` it opens at a click on that."""
         head = "".join(f"<th>{_e(name)}</th>" for name in header)
         body = "".join("<tr>" + "".join(f"<td>{_e(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-        self._body.append(f'<div class="scroll"><table class="numbers"><tr>{head}</tr>{body}</table></div>')
+        table = f'<div class="scroll"><table class="numbers"><tr>{head}</tr>{body}</table></div>'
+        fold = f"<details><summary>{_e(folded)}</summary>{table}</details>"
+        self._body.append(table if folded is None else fold)
 
     def listing(self, header: Sequence[str], rows: Sequence[Sequence[str | Link | Sparkline]]) -> None:
         """A table of text, links and lines, which scrolls where the page is narrow."""

@@ -10,37 +10,46 @@ from scipy.special import ndtri
 
 from seqgp.base.flags import station_names
 from seqgp.base.info import Info, OnlineInfo
-from seqgp.evaluate.stations import HEAD, StationStep, station_cells, station_report
+from seqgp.base.transforms import Transform
+from seqgp.evaluate.stations import StationReport, StationStep, station_cells, station_head, station_report
 from seqgp.io.store import Store
 from seqgp.model import Model
 from seqgp.plots.history import History
 from seqgp.report.page import Page
-from seqgp.report.sentences import Sentence
 from seqgp.samplers.online.stations import StationNoise
 
-ROWS = 60  # of the table of stations, those that are flagged first
+ROWS = 300  # of the table of stations, those that are flagged first
+FIRST = 10  # of them that are seen at once
 
 
-def station_section(page: Page, history: History) -> None:
-    """What the monitor says of the stations, where it looks at them."""
+def stations_found(history: History, transform: Transform | None) -> StationReport | None:
+    """What the monitor says of the stations; ``None`` where it does not look at them."""
     steps = []
     for moment in history.steps:
         info = moment.info
         if not isinstance(info, OnlineInfo) or info.loo is None or info.stations is None:
-            return
+            return None
         steps.append(StationStep(info.t, station_names(moment.x, moment.labels), info.loo, info.stations))
-    found = station_report(steps, lambda t: _when(history, t))
+    return station_report(steps, lambda t: _when(history, t), transform)
+
+
+def station_section(page: Page, found: StationReport) -> None:
+    """The table of stations: those that are flagged and a few more, and all behind a click."""
     page.heading("Stations")
     page.text(
         "Each reading is predicted from all others and the past; scores of these predictions have a standard deviation "
         "of 1 where the model fits. Wrong readings are single ones; unused values were excluded or downweighted.",
         soft=True,
     )
-    if found.flagged:
-        page.findings([Sentence(False, f"{sentence}.") for sentence in found.sentences()])
-    page.numbers(HEAD, [station_cells(one, found) for one in found.stations[:ROWS]])
-    if len(found.stations) > ROWS:
-        page.text(f"{ROWS} of {len(found.stations)} stations are shown.", soft=True)
+    head, shown = station_head(found), max(FIRST, len(found.flagged))
+    rows = [station_cells(one, found) for one in found.stations]
+    if len(rows) <= shown + FIRST:
+        page.numbers(head, rows)
+        return
+    page.numbers(head, rows[:shown])
+    page.numbers(head, rows[shown:ROWS], folded=f"{min(len(rows), ROWS) - shown} more stations")
+    if len(rows) > ROWS:
+        page.text(f"{ROWS} of {len(rows)} stations are shown; seqgp stations has all.", soft=True)
 
 
 def noise_section(page: Page, noise: StationNoise) -> None:

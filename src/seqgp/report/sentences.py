@@ -8,15 +8,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from seqgp.base.flags import HEADLINES
 from seqgp.base.info import Info, OnlineInfo
 from seqgp.base.remarks import add_up
 from seqgp.evaluate.prequential import uniform_p_value
+from seqgp.evaluate.stations import StationReport
 from seqgp.io.lattice import unknown_between
 from seqgp.model import Model
 from seqgp.plots.checks import Check
 from seqgp.plots.history import History
 
 UNEVEN = 1e-3  # p-value of a uniform PIT below which it is said
+MOST_PAST = 5  # faults that are over
 SETTINGS = "particles|draws|paths|history|forget|order|latent|tau|chains|warmup|thin"
 
 
@@ -34,12 +37,26 @@ class Sentence(NamedTuple):
     text: str
 
 
-def about_sampling(infos: Sequence[Info]) -> list[Sentence]:
-    """What was remarked upon over all steps, added up by kind and by what it was about."""
+def about_stations(found: StationReport | None) -> list[Sentence]:
+    """Which stations are flagged at the end of the run, and which were."""
+    if found is None:
+        return []
+    return [Sentence(False, f"{sentence}.") for sentence in [*found.sentences(), *found.past_sentences()[-MOST_PAST:]]]
+
+
+def about_sampling(infos: Sequence[Info], monitored: bool = False) -> list[Sentence]:
+    """What was remarked upon over all steps, added up by kind and by what it was about.
+
+    Args:
+        infos: of the steps.
+        monitored: whether stations are reported on their own.
+    """
     found = []
     if all(np.isnan(info.min_ess) for info in infos):
         found.append(Sentence(False, "There are too few draws a chain to judge the mixing: take at least 100 draws."))
     for total in add_up(info.warnings for info in infos):
+        if monitored and total.kind in HEADLINES.values():
+            continue
         text = f"{total.among(len(infos))}{f': {total.text}' if total.text else ''}"
         found.append(Sentence(False, f"{text[0].upper()}{text[1:]}."))
     return found
@@ -74,8 +91,8 @@ def about_forecasts(checks: Sequence[Check]) -> list[Sentence]:
     count = min(len(values), 10 * len(checks))
     most, half = (_inside(checks, name, level, count) for name, level in (("most", 0.95), ("half", 0.5)))
     base = (
-        f"Of {len(values)} data, {most.share:.0%} fell inside their 95 % forecast interval and {half.share:.0%} inside "
-        "their 50 % one"
+        f"Of the {len(values):,} data of the last {len(checks)} forecasts, {most.share:.0%} fell inside their 95% "
+        f"interval and {half.share:.0%} inside their 50% one"
     )
     uneven = uniform_p_value(_thinned(values, count)) < UNEVEN
     if most.off < 0 and half.off > 0:
