@@ -1,6 +1,7 @@
 """``seqgp explore`` and ``seqgp new --table``: from a table to a page, and to a configuration that can be fitted."""
 
 import json
+import tomllib
 
 import numpy as np
 import pandas as pd
@@ -143,3 +144,26 @@ def test_a_height_that_changes_or_is_missing_is_no_covariate(tmp_path):
     for heights in (numbers, [30, None] * 3, [30, 30] * 3):
         path = written(tmp_path, **of_each, altitude_m=heights)
         assert guess_columns(path, inputs=("x",), value="y").covariates == {}
+
+
+def test_skewed_values_are_said_and_explored_as_logarithms(seqgp_, tmp_path):
+    """The priors of the transformed values are those of a table that has the logarithms."""
+    rng = np.random.default_rng(3)
+    t, i = (grid.ravel() for grid in np.meshgrid(np.arange(40), np.arange(8), indexing="ij"))
+    logs = 3 + 0.6 * rng.standard_normal(len(t))
+    table = pd.DataFrame({"unique_id": i, "ds": t, "y": np.exp(logs), "x": rng.random(8)[i]})
+    table.to_csv(tmp_path / "skewed.csv", index=False)
+    table.assign(y=np.log(table.y)).to_csv(tmp_path / "logs.csv", index=False)
+    code, out, err = seqgp_("new", tmp_path / "a.toml", "--table", tmp_path / "skewed.csv")
+    assert code == 0, err
+    assert "positive and skewed" in out
+    code, out, err = seqgp_("new", tmp_path / "b.toml", "--table", tmp_path / "skewed.csv", "--transform", "log")
+    assert code == 0, err
+    assert "positive and skewed" not in out
+    assert "positive and skewed" not in seqgp_("new", tmp_path / "c.toml", "--table", tmp_path / "logs.csv")[1]
+    b, c = (tomllib.loads((tmp_path / name).read_text()) for name in ("b.toml", "c.toml"))
+    assert b["data"]["transform"] == "log"
+    assert b["model"] == c["model"]
+    code, _, err = seqgp_("new", tmp_path / "d.toml", "--transform", "log")
+    assert code == 2
+    assert "give --table too" in err

@@ -226,7 +226,7 @@ def _sorted_out(continued: Continued, table: Path, skip_seen: bool) -> Sorted:
     return found
 
 
-def flagged_words(info: Any, store: Store) -> list[str]:
+def flagged_words(info: object, store: Store) -> list[str]:
     """The stations that are flagged after a step, in words and in units of the data."""
     stations = getattr(info, "stations", None)
     transform = transform_of(store.manifest.section("data"))

@@ -68,6 +68,7 @@ def configuration_text(
     more = [f"location = {_text(columns.location)}"] if columns.location is not None else []
     pairs = (f"{_text(name)} = {_text(column)}" for name, column in columns.covariates.items())
     more += [f"covariates = {{ {', '.join(pairs)} }}"] if columns.covariates else []
+    more += [f"transform = {_text(columns.transform.kind)}"] if columns.transform is not None else []
     more += [f"unit = {_text(columns.unit)}"] if dates else []
     slowness = ", ".join(_prior(one) for one in suggested.slowness())
     return TEXT.format(
