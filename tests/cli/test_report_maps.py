@@ -9,6 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import seqgp
+from seqgp.report.catalogue import RunCatalogue
+
 CONFIG = """\
 [data]
 file = "table.csv"
@@ -85,3 +88,10 @@ def test_without_a_grid_it_says_how_to_get_a_map(seqgp_, folder):
     assert code == 2
     assert "cannot be read as GeoJSON" in err
     assert not (folder / "other.html").exists()
+
+
+def test_a_served_prediction_says_which_covariate_it_lacks(folder):
+    catalogue = RunCatalogue(folder)
+    (entry,) = catalogue.entries().values()
+    with pytest.raises(seqgp.SeqgpError, match="'elevation' is missing; give one value for each point: elevation=…"):
+        catalogue.predict(entry, np.zeros((1, 2)), {}, None)

@@ -10,6 +10,7 @@ import xarray as xr
 import seqgp
 from seqgp.base.flags import shown_pair
 from seqgp.plots.history import history_of
+from seqgp.report.catalogue import RunCatalogue
 
 CONFIG = """\
 [data]
@@ -208,3 +209,8 @@ def test_a_broken_station_is_said_in_the_units_of_the_table(seqgp_, folder):
     text = page.read_text()
     assert text.count(found["flagged"][0]) == 1
     assert "t = " not in text.split("<script")[0]
+    catalogue = RunCatalogue(folder)
+    (entry,) = catalogue.entries().values()
+    served = catalogue.summary(entry)
+    assert served["warnings"][0] == served["flags"][0]["text"] == found["flagged"][0]
+    assert served["flags"][0]["size"] == pytest.approx(rows["S3"]["size"])

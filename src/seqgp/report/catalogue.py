@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqgp.base.errors import DataError, SeqgpError, one_line
+from seqgp.base.flags import HEADLINES
+from seqgp.base.remarks import parse
 from seqgp.base.transforms import transform_of
 from seqgp.evaluate.past import predict_past
 from seqgp.evaluate.predict import predict
@@ -87,6 +89,9 @@ class RunCatalogue:
         for name in context:
             if name not in known:
                 raise DataError(f"{name}: no covariate of this run; it has {', '.join(known) or 'none'}")
+        for name in model.mean_function.from_context:
+            if name in known and name not in context:
+                raise DataError(f"covariate {name!r} is missing; give one value for each point: {name}=…")
         n, size = len(points), round_size(len(points)) if model.likelihood.pointwise else len(points)
         padded = {name: pad_rows(values, n, size) for name, values in context.items()} or None
         key, x = stream(0, "predict"), pad_rows(points, n, size)
@@ -160,7 +165,9 @@ def _summary(entry: Entry) -> dict[str, Any]:
         last = store.latest()
         info, data = last.info, store.manifest.section("data")
         scores = {name: value for name, value in info.scores.items() if np.ndim(value) == 0}
-        parameters = flat_parameters(last.summary.parameters)
+        parameters, transform = flat_parameters(last.summary.parameters), transform_of(data)
+        flags = getattr(getattr(info, "stations", None), "flags", ())
+        flagged = [flag.sentence(lambda t: moment_text(t, data).split(" (t = ")[0], transform) for flag in flags]
         return said | {
             "title": title_of(store) or entry.name,
             "steps": last.number,
@@ -171,8 +178,11 @@ def _summary(entry: Entry) -> dict[str, Any]:
             "ess": info.min_ess,
             "log_evidence": getattr(info, "log_evidence", None),
             "scores": scores,
-            "flags": [flag._asdict() for flag in getattr(getattr(info, "stations", None), "flags", ())],
-            "warnings": list(info.warnings),
+            "flags": [
+                flag._asdict() | flag.in_units(transform)._asdict() | {"text": text}
+                for flag, text in zip(flags, flagged)
+            ],
+            "warnings": [*flagged, *(text for text in info.warnings if parse(text).kind not in HEADLINES.values())],
             "parameters": {name: dict(zip(STATISTICS, values.tolist())) for name, values in parameters.items()},
         }
     except (SeqgpError, OSError) as error:

@@ -91,8 +91,8 @@ def about_forecasts(checks: Sequence[Check]) -> list[Sentence]:
     count = min(len(values), 10 * len(checks))
     most, half = (_inside(checks, name, level, count) for name, level in (("most", 0.95), ("half", 0.5)))
     base = (
-        f"Of the {len(values):,} data of the last {len(checks)} forecasts, {most.share:.0%} fell inside their 95% "
-        f"interval and {half.share:.0%} inside their 50% one"
+        f"Of the {len(values):,} data of the last {len(checks)} steps, {most.share:.0%} fell inside their 95% "
+        f"forecast interval and {half.share:.0%} inside their 50% one"
     )
     uneven = uniform_p_value(_thinned(values, count)) < UNEVEN
     if most.off < 0 and half.off > 0:
