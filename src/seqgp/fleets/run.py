@@ -189,7 +189,7 @@ class Here:
 
     running = 0
 
-    def __init__(self, orders: Orders, progressed: Callable[[str, int], object]):
+    def __init__(self, orders: Orders, progressed: Callable[[str, int], None]):
         self._orders, self._progressed = orders, progressed
         self._done: list[tuple[Stream, Outcome]] = []
 
