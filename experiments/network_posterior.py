@@ -22,10 +22,10 @@ import seqgp
 from experiments import networks
 from experiments.comparison import markdown
 from experiments.network_accuracy import DT, PAGE, SECTION, with_section
+from seqgp.samplers.ibis import Particles
 from seqgp.samplers.online.filters import run_filters
 from seqgp.samplers.online.history import build_timeline
 from seqgp.samplers.online.network import FIRST_PLAN
-from seqgp.samplers.particles import Particles
 from seqgp.samplers.proposals import StudentProposal, log_normal
 
 CHECKED = 4  # points at which the dense filter is compared with NumPy
