@@ -43,4 +43,6 @@ def through_toml(model, folder, covariates=()) -> seqgp.Model:
 def through_store(model, folder) -> seqgp.Model:
     """Written to the manifest of a run, and read from it."""
     write_manifest(folder, new_manifest(seqgp.SequentialSampler(model), jax.random.key(0), None))
-    return read_manifest(folder).build_model()
+    model = read_manifest(folder).build_model()
+    assert model is not None
+    return model

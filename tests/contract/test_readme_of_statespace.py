@@ -18,7 +18,7 @@ def functions() -> dict[str, list[str]]:
             if isinstance(node, ast.FunctionDef):
                 found[node.name] = [one.arg for one in node.args.args + node.args.kwonlyargs]
             elif isinstance(node, ast.ClassDef):
-                found[node.name] = [one.target.id for one in node.body if isinstance(one, ast.AnnAssign)]
+                found[node.name] = [ast.unparse(one.target) for one in node.body if isinstance(one, ast.AnnAssign)]
     return found
 
 

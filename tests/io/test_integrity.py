@@ -16,7 +16,7 @@ import pytest
 import seqgp
 from runs import key, model, same, sampler, snapshots
 from seqgp.io import files, integrity
-from seqgp.io.errors import DamagedError
+from seqgp.io.errors import DamagedError, PassingError
 from seqgp.io.lock import locked
 from seqgp.io.step import Step
 
@@ -284,7 +284,7 @@ def test_a_deeply_nested_manifest_is_named(folder):
 
 
 def test_a_busy_run_is_a_passing_failure(folder):
-    with locked(folder), pytest.raises(seqgp.io.errors.PassingError, match="in use by"), locked(folder):
+    with locked(folder), pytest.raises(PassingError, match="in use by"), locked(folder):
         pass
 
 

@@ -45,8 +45,8 @@ def updated(likelihood, values, y, m, V, *propagated):
 
 def moments(update, m, V):
     half = np.linalg.solve(np.asarray(update.root), np.asarray(update.scale)[:, None] * V)
-    more = 0.0 if update.growth is None else V @ np.asarray(update.growth)
-    growth = 0.0 if update.growth is None else more @ more.T
+    more = np.zeros((len(m), 1)) if update.growth is None else V @ np.asarray(update.growth)
+    growth = more @ more.T
     return m + V @ np.asarray(update.slope), V - half.T @ half + growth
 
 

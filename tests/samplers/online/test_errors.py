@@ -8,7 +8,7 @@ from scipy import stats
 from tests.streams import exact, sampled
 
 import seqgp
-from seqgp.reference import kalman_filter
+from seqgp.reference import gaussian_posterior, kalman_filter
 
 RNG = np.random.default_rng(5)
 X = RNG.random((4, 1))
@@ -88,6 +88,6 @@ def test_predictions_have_the_errors_of_the_new_data(make):
 def test_the_kalman_filter_of_the_reference_knows_them_too():
     of, snapshots = model(likelihood(0.4, 0.35, "squares")), data("squares")
     found = kalman_filter(of, snapshots)
-    exactly = seqgp.reference.gaussian_posterior(of, snapshots, of.parameters(jnp.zeros(0)))
+    exactly = gaussian_posterior(of, snapshots, of.parameters(jnp.zeros(0)))
     np.testing.assert_allclose(found.mean[-1], exactly[-1].mean, rtol=1e-6)
     np.testing.assert_allclose(found.covariance[-1], exactly[-1].covariance, atol=1e-7)
