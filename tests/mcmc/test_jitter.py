@@ -6,7 +6,7 @@ import pytest
 
 import seqgp
 from seqgp.mcmc.jitter import jitter_effect
-from seqgp.mcmc.prepare import initial_problem
+from seqgp.mcmc.problem import initial_problem
 from seqgp.samplers.full.stacked import stacked_problem
 
 X = np.linspace(0, 1, 8)[:, None]
