@@ -39,22 +39,27 @@ class Regression:
         mean = weights @ grid
         return logsumexp(logs), mean, np.sqrt(weights @ (grid - mean) ** 2)
 
-    def rejuvenated(self, seed):
-        """Particles from the prior, rejuvenated given the data."""
+    def rejuvenated(self, seed, tilt=0.0, approximate=False):
+        """Particles from the prior, rejuvenated given the data; their weights may be wrong by an exponential."""
         rng = np.random.default_rng(seed)
         z = normal_points(rng, *self.prior, SIZE)
         found, log_prior = self.evaluate(z), log_normal(z, *self.prior)
-        particles = Particles(z, log_prior, found.log_evidences, found.log_increment, log_prior, 0.0)
+        before = found.log_evidences + tilt * z[:, 0]
+        particles = Particles(z, log_prior, before, found.log_increment, log_prior, 0.0)
         target = ibis.ParticleTarget(
-            self.evaluate, lambda filters, index: None, lambda take, new, old: None, self.prior
+            self.evaluate,
+            lambda filters, index: None,
+            lambda take, new, old: None,
+            self.prior,
+            approximate=approximate,
         )
         return ibis.rejuvenate(rng, particles, None, target)[::2]
 
 
-def errors(problem, seed):
+def errors(problem, seed, **settings):
     """Of the log evidence, and of the mean log noise in posterior sds."""
     evidence, mean, sd = problem.exact()
-    particles, rejuvenations = problem.rejuvenated(seed)
+    particles, rejuvenations = problem.rejuvenated(seed, **settings)
     return particles.log_evidence() - evidence, (particles.weights() @ particles.z[:, 0] - mean) / sd, rejuvenations
 
 
@@ -73,3 +78,16 @@ def test_a_few_moves_are_not_enough(monkeypatch):
     evidence, mean, _ = errors(Regression(15), 0)
     assert mean > 1.0
     assert evidence < -3.0
+
+
+@pytest.mark.parametrize("rounds", [0, 3])
+def test_approximate_weights_serve_for_a_fit_and_are_not_gone_on_from(rounds, monkeypatch):
+    """Without an importance round particles are moved, from weights that are evaluated before."""
+    monkeypatch.setattr(ibis, "MAX_IMPORTANCE_ROUNDS", rounds)
+    evidence, mean, rejuvenations = errors(Regression(2), 0, tilt=2.0, approximate=True)
+    assert abs(mean) < 0.3
+    assert abs(evidence) < 1.0
+    assert rejuvenations[0].kind == ("importance" if rounds else "moves")
+    if not rounds:
+        evidence, mean, _ = errors(Regression(2), 0, tilt=2.0)
+        assert abs(evidence) > 1.0

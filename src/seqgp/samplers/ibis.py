@@ -118,6 +118,7 @@ class ParticleTarget(NamedTuple):
     on_grid: tuple[int, ...] = ()  # entries of z whose proposals lie on a grid, so that particles share them
     # (z, power): the gradient of the log evidence, about; where there are many parameters
     gradient: Callable[[Float[np.ndarray, "S d"], float], Float[np.ndarray, "S d"]] | None = None
+    approximate: bool = False  # whether the particles' own weights are: enough for a fit, and not to go on from
 
 
 class Rejuvenation(NamedTuple):
@@ -154,6 +155,7 @@ def rejuvenate(
         direct = ess >= max(UNTEMPERED_ESS_FRACTION * size, 2 * d + 2)
         power = 1.0 if direct else particles.temper(power, MIN_ESS_FRACTION * size)
         particles, filters, rejuvenation = rejuvenate_at(rng, particles, filters, power, target)
+        target = target._replace(approximate=False)
         rejuvenations.append(rejuvenation)
     return particles, filters, tuple(rejuvenations)
 
@@ -191,6 +193,10 @@ def rejuvenate_at(
         return *best, Rejuvenation("importance", power, rounds, best[0].ess(power), 1.0, spent, seconds)
     if best is not None and best[0].ess(power) > particles.ess(power):
         particles, filters = best
+    elif target.approximate:
+        found = target.evaluate(particles.z)
+        filters, spent = found.filters, spent + found.filter_steps
+        particles = particles._replace(log_evidences=found.log_evidences, log_increment=found.log_increment)
     if target.gradient is None:
         kind, moves = "moves", _resample_and_move(rng, particles, filters, power, target)
     else:

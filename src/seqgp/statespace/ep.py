@@ -19,13 +19,14 @@ from jaxtyping import Bool, Float, Int, PyTree
 
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.statespace.gauss_markov import GaussMarkov, ObservationOperator
-from seqgp.statespace.site_filter import GaussianSites, SiteMarginals, site_marginals
+from seqgp.statespace.site_filter import GaussianSites, SiteMarginals, over_marginals, site_marginals
 from seqgp.statespace.tilted import (
     Flanks,
     Normal,
     TiltedMoments,
     find_flanks,
     remove_site,
+    tilted_near_site,
     tilted_on_bell,
     tilted_on_panels,
 )
@@ -95,13 +96,23 @@ def likelihood_flanks(history: ObservedHistory, log_prob: LogProb, sites: Gaussi
 
 def ep_update(state: EPState, seen: Bool[Array, "T N"], damping: float) -> tuple[GaussianSites, Float[Array, ""]]:
     """The next sites, and the largest step that any wanted. A site without finite moments stays."""
-    cavity, tilted, sites = state.cavity, state.tilted, state.sites
+    return _moved(state.sites, state.marginal, state.cavity, state.tilted, seen, damping)
+
+
+def _moved(
+    sites: GaussianSites,
+    marginal: Normal,
+    cavity: Normal,
+    tilted: TiltedMoments,
+    seen: Bool[Array, "..."],
+    damping: float,
+) -> tuple[GaussianSites, Float[Array, ""]]:
     tau = jnp.maximum(1 / tilted.variance - 1 / cavity.variance, 0.0)
     nu = tilted.mean * tau + (tilted.mean - cavity.mean) / cavity.variance
     usable = seen & jnp.isfinite(tau) & jnp.isfinite(nu)
     tau, nu = jnp.where(usable, tau - sites.tau, 0.0), jnp.where(usable, nu - sites.nu, 0.0)
     # A site is judged by how far it moves the marginal: `tau m` of a `nu` that goes with a `tau` moves nothing.
-    mean, variance = state.marginal.mean, state.marginal.variance
+    mean, variance = marginal.mean, marginal.variance
     wanted = jnp.maximum(jnp.abs(tau) * variance, jnp.abs(nu - tau * mean) * jnp.sqrt(variance))
     broken = jnp.any(seen & ~(jnp.isfinite(tilted.mean) & jnp.isfinite(tilted.variance)))
     residual = jnp.where(broken, jnp.inf, jnp.max(wanted))
@@ -155,27 +166,52 @@ def ep_refine(
     log_prob: LogProb,
     sites: GaussianSites,
     *,
-    bell_shaped: bool = True,
+    known: bool = True,
     iterations: int = 2,
+    tolerance: float | None = None,
+    length: Int[Array, ""] | None = None,
     free: Bool[ArrayLike, "T 1"] | bool = True,
-) -> tuple[GaussianSites, EPState, Float[Array, ""]]:
-    """A fixed number of iterations: the sites after the last, the evaluation before it, and the step it wanted.
+) -> tuple[GaussianSites, Float[Array, ""]]:
+    """Sites that are good enough for paths, after a few iterations from good ones; and the step that the last wanted.
 
-    It has one filter and one smoother an iteration, and none after the last: what a particle needs before the
-    correction by paths. Flanks, where the likelihood is not bell-shaped, cost one more.
+    The nodes of the quadrature lie where the sites are, which are near the likelihoods then: no search for modes or
+    flanks. One filter and one smoother an iteration.
+
+    Args:
+        history: prior, operator and data.
+        log_prob: of the data of one time.
+        sites: to begin with.
+        known: whether those were found for about the same likelihoods, with one peak and no cliff.
+        iterations: how many; at most so many where there is a tolerance.
+        tolerance: of the convergence test.
+        length: how many of the times are real; all by default.
+        free: times whose sites move.
     """
     seen = jnp.asarray(history.operator.seen)
     sites, seen = GaussianSites(*(jnp.where(seen, part, 0.0) for part in sites)), seen & free
-    flanks = None if bell_shaped else likelihood_flanks(history, log_prob, sites)
 
-    def iterate(sites, _):
-        state = ep_evaluate(history, log_prob, sites, flanks)
-        sites, residual = ep_update(state, seen, DAMPING)
-        return sites, (state, residual)
+    def moved(mean, variance, site, more):
+        data, seen = more
+        marginal = Normal(mean, jnp.maximum(variance, 1e-300))
+        cavity = remove_site(marginal, *site)
+        tilted = tilted_near_site(lambda f: jnp.where(seen, log_prob(f, data), 0.0), cavity, site.tau, site.nu, known)
+        return _moved(site, marginal, cavity, tilted, seen, DAMPING)
 
-    sites, steps = jax.lax.scan(iterate, sites, None, length=iterations)  # compiled once, however many iterations
-    state, residual = jax.tree.map(lambda leaf: leaf[-1], steps)
-    return sites, state, residual
+    def iterate(sites):
+        (sites, residual), _ = over_marginals(
+            history.prior, history.operator, sites, (history.data, seen), length, moved
+        )
+        return sites, jnp.max(residual)
+
+    if tolerance is None:
+        first = sites, jnp.asarray(jnp.inf, sites.tau.dtype)
+        return jax.lax.fori_loop(0, iterations, lambda _, carry: iterate(carry[0]), first)
+
+    def going(carry):
+        return (carry[0] < iterations) & (carry[2] > tolerance)
+
+    start = jnp.asarray(0), sites, jnp.asarray(jnp.inf, sites.tau.dtype)
+    return jax.lax.while_loop(going, lambda carry: (carry[0] + 1, *iterate(carry[1])), start)[1:]
 
 
 def _marginal_and_cavity(marginals: SiteMarginals, sites: GaussianSites) -> tuple[Normal, Normal]:

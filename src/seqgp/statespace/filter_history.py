@@ -14,9 +14,11 @@ import jax.numpy as jnp
 from jaxtyping import Bool, Float, Int, PyTree
 
 from seqgp.linalg.types import Array, ArrayLike
+from seqgp.model import Model
 from seqgp.statespace.dense import DenseFilter, DenseMatrices
-from seqgp.statespace.ep import LogProb, ObservedHistory, ep
+from seqgp.statespace.ep import LogProb, ObservedHistory, ep_refine
 from seqgp.statespace.gauss_markov import ObservationOperator
+from seqgp.statespace.loops import scan_first
 from seqgp.statespace.observation import Observation
 from seqgp.statespace.site_filter import GaussianSites
 from seqgp.statespace.update import PointwiseData, pointwise_log_probs
@@ -75,22 +77,24 @@ def shared_sites(
     def forward(state, observation):
         return filter.update_with_sites(matrices, filter.predict(matrices, state, observation.dt), observation)
 
-    _, sites = jax.lax.scan(forward, filter.start(matrices), observations)
+    _, sites = scan_first(forward, filter.start(matrices), observations, length)
     history, log_prob = observed_history(filter, matrices, observations, length)
 
     def iterated(history, sites, free):
-        found, _ = ep(
-            history,
-            log_prob,
-            sites,
-            bell_shaped=filter.ssm.model.likelihood.bell_shaped,
-            iterations=SHARED_ITERATIONS,
-            tolerance=SHARED_TOLERANCE,
-            free=free,
+        most, tolerance = SHARED_ITERATIONS, SHARED_TOLERANCE
+        known = likelihood_is_known(filter.ssm.model)
+        found = ep_refine(
+            history, log_prob, sites, known=known, iterations=most, tolerance=tolerance, length=length, free=free
         )
-        return found.sites
+        return found[0]
 
     return in_order(history, sites, iterated, first)
+
+
+def likelihood_is_known(model: Model) -> bool:
+    """Whether all particles have one likelihood of each datum, with one peak and no cliff."""
+    own = {name.split("[")[0] for name in model.names} & set(model.likelihood.priors)
+    return model.likelihood.bell_shaped and not own
 
 
 def in_order(
@@ -125,14 +129,12 @@ def last_states(
 ) -> LastStates:
     """The filter that takes sites for data, at the last real time."""
 
-    def forward(carry, inputs):
-        index, observation, site = inputs
-        state, last = carry
+    def forward(last, inputs):
+        observation, site = inputs
+        state = last.filtered
         site = GaussianSites(*(jnp.where(observation.seen, part, 0.0) for part in site))
         after = filter.given_sites(matrices, filter.predict(matrices, state, observation.dt), observation, site)
-        last = jax.tree.map(lambda new, old: jnp.where(index < length, new, old), LastStates(state, after), last)
-        return (after, last), None
+        return LastStates(state, after), None
 
     start = filter.start(matrices)
-    inputs = (jnp.arange(len(observations.dt)), observations, sites)
-    return jax.lax.scan(forward, (start, LastStates(start, start)), inputs)[0][1]
+    return scan_first(forward, LastStates(start, start), (observations, sites), length)[0]

@@ -18,11 +18,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float, Int
 
-from seqgp.linalg.factor import covariance_root, eigenvectors
+from seqgp.linalg.factor import cholesky, eigenvectors
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.statespace.model import Transition
 from seqgp.statespace.transition import moved_from_both_sides
 
+WRITTEN_OUT = 4  # order up to which Cholesky factors are written out entry by entry
 FLOOR = 1e-10  # variance added at each step, relative to the mean prior variance
 
 
@@ -106,32 +107,52 @@ def predict_covariance(prior: GaussMarkov, cov: Float[Array, "n n"]) -> Float[Ar
     return moved + prior.floor * jnp.eye(cov.shape[0], dtype=cov.dtype)
 
 
-class NoiseRoots(NamedTuple):
-    """Roots of ``noise_j`` at each time and of ``space_j``: a draw of the process noise needs no root of size ``n``."""
+class Directions(NamedTuple):
+    """Eigenvalues and eigenvectors of each ``space_j``."""
 
-    noise: tuple[Float[Array, "T p_j p_j"], ...]
-    space: tuple[Float[Array, "M M"], ...]
-
-
-def noise_roots(prior: GaussMarkov) -> NoiseRoots:
-    """Once for each value of the parameters; noise and space may be singular, as over a time of 0."""
-
-    def root(noise):
-        values, vectors = eigenvectors(0.5 * (noise + noise.T))
-        return vectors * jnp.sqrt(jnp.maximum(values, 0.0))[None, :]
-
-    return NoiseRoots(
-        tuple(jax.vmap(root)(part) for part in prior.noise), tuple(covariance_root(k) for k in prior.space)
-    )
+    values: tuple[Float[Array, " M"], ...]
+    vectors: tuple[Float[Array, "M M"], ...]
 
 
-def draw_noise(key, roots: NoiseRoots, floor: Float[Array, ""], paths: int, n: int) -> Float[Array, "K n"]:
-    """Draws of ``N(0, Q_t)``, for the roots of one time."""
-    key_fields, key_floor = jax.random.split(key)
-    parts, sites = [], roots.space[0].shape[0]
-    for term, (noise, space) in enumerate(zip(roots.noise, roots.space)):
-        white = jax.random.normal(jax.random.fold_in(key_fields, term), (paths, noise.shape[0], sites), floor.dtype)
-        parts.append(jnp.einsum("ab,kbm,im->kai", noise, white, space).reshape(paths, -1))
-    fields = jnp.concatenate(parts, axis=1)
-    fields = jnp.pad(fields, ((0, 0), (0, n - fields.shape[1])))
-    return fields + jnp.sqrt(floor) * jax.random.normal(key_floor, (paths, n), floor.dtype)
+def directions(prior: GaussMarkov) -> Directions:
+    """Once for each value of the parameters: draws of the process noise then need no root of a large matrix."""
+    found = [eigenvectors(k) for k in prior.space]
+    return Directions(tuple(jnp.maximum(values, 0.0) for values, _ in found), tuple(vectors for _, vectors in found))
+
+
+def noise_of(prior: GaussMarkov, along: Directions, white: Float[Array, "K n"]) -> Float[Array, "K n"]:
+    """Draws of ``N(0, Q_t)`` from standard normal numbers, for the prior of one time.
+
+    Along an eigenvector of ``space_j``, the noise has the covariance ``value · noise_j + floor``.
+    """
+    parts, start, count = [], 0, white.shape[0]
+    for noise, values, vectors in zip(prior.noise, along.values, along.vectors):
+        order, sites = noise.shape[0], values.shape[0]
+        covariance = values[:, None, None] * noise + prior.floor * jnp.eye(order, dtype=noise.dtype)
+        block = white[:, start : start + order * sites].reshape(count, order, sites)
+        parts.append((_times_root(covariance, block) @ vectors.T).reshape(count, -1))
+        start += order * sites
+    return jnp.concatenate([*parts, jnp.sqrt(prior.floor) * white[:, start:]], axis=1)
+
+
+def _times_root(covariance: Float[Array, "M p p"], white: Float[Array, "K p M"]) -> Float[Array, "K p M"]:
+    """The Cholesky factor of each small matrix times columns; what has no variance has no noise."""
+    order = covariance.shape[1]
+    if order > WRITTEN_OUT:
+        live = jnp.diagonal(covariance, axis1=1, axis2=2) > 0
+        factor = jax.vmap(cholesky)(jnp.where(jnp.all(live), covariance, jnp.eye(order)))
+        return jnp.einsum("mab,kbm->kam", jnp.where(jnp.all(live), factor, 0.0), white)
+    root: list[list[Array]] = []
+    for a in range(order):
+        row: list[Array] = []
+        for b in range(a + 1):
+            left = covariance[:, a, b] - sum((row[c] * (root[b][c] if b < a else row[c]) for c in range(b)), start=0.0)
+            if a == b:
+                row.append(jnp.sqrt(jnp.maximum(left, 0.0)))
+            else:
+                row.append(jnp.where(root[b][b] > 0, left / jnp.where(root[b][b] > 0, root[b][b], 1.0), 0.0))
+        root.append(row)
+    drawn = [
+        sum((root[a][b] * white[:, b] for b in range(1, a + 1)), start=root[a][0] * white[:, 0]) for a in range(order)
+    ]
+    return jnp.stack(drawn, axis=1)

@@ -11,7 +11,8 @@ prior forwards and correcting each draw by the filter's own gain (Matheron's rul
     s_t = s̃_t + J_t (s_{t+1} − s̃_{t+1})      J_t = P_t A' (A P_t A' + Q)⁻¹
 
 and ``s̃_t − J_t s̃_{t+1}`` is independent of everything later. One factor of the predicted covariance a time is shared by
-all paths.
+all paths. The joint draws come in pairs that mirror each other at the mean of the filter: each has the law of a draw,
+which is all that the estimate asks for, and pairs have less noise and cost half.
 """
 
 from __future__ import annotations
@@ -21,26 +22,33 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Bool, Float, Int, Key
 
 from seqgp.linalg.factor import cholesky, covariance_root, solve_lower
 from seqgp.linalg.types import Array, ArrayLike
 from seqgp.statespace.ep import LogProb, ObservedHistory
 from seqgp.statespace.gauss_markov import (
+    Directions,
     GaussMarkov,
-    NoiseRoots,
-    draw_noise,
-    noise_roots,
+    directions,
+    noise_of,
     observe,
-    predict_covariance,
 )
+from seqgp.statespace.loops import scan_first
 from seqgp.statespace.site_filter import GaussianSites, at_time, predict_state, steps_of, update_with_sites
 from seqgp.statespace.transition import moved
 
-PATHS = 16
+PATHS = 8  # where nothing is known of the noise
 MAX_PATHS = 512
+MAX_VARIANCE = 0.25  # of the log evidence of a value of the parameters, that is wanted
 LARGE = 2**23  # numbers kept per value of the parameters, beyond which only some times are kept
+
+
+class FilteredState(NamedTuple):
+    """A Gaussian of the state."""
+
+    mean: Float[Array, " n"]
+    cov: Float[Array, "n n"]
 
 
 class Paths(NamedTuple):
@@ -52,16 +60,20 @@ class Paths(NamedTuple):
     last_states: Float[Array, "K n"]  # s_T of each path
     ess: Float[Array, ""]  # the least over time
     resampled: Int[Array, ""]  # how often
+    before: FilteredState  # given the sites: after the last time but one (of a single time, before any)
+    filtered: FilteredState  # and after the last one
     states: Float[Array, "T K n"] | None = None  # before tracing; see trace_paths
     ancestors: Int[Array, "T K"] | None = None
 
 
 class _Forward(NamedTuple):
-    """Predicted mean and covariance, and draws of the state, at one time."""
+    """Predicted mean and covariance, and draws of the state, one of each pair, at one time."""
 
     mean: Float[Array, " n"]
     cov: Float[Array, "n n"]
-    draws: Float[Array, "K n"]
+    draws: Float[Array, "K/2 n"]
+    before: FilteredState
+    filtered: FilteredState
 
 
 class _Backward(NamedTuple):
@@ -105,48 +117,52 @@ def smc_paths(
         first: the time before which sites stand for the data.
     """
     key_forward, key_backward = jax.random.split(key)
-    n, times = history.prior.cov.shape[0], history.prior.move.shape[0]
-    roots = noise_roots(history.prior)
-    inputs, size = _segmented(history, sites, roots.noise, segments, first, times if length is None else length)
-    initial = jax.random.normal(jax.random.fold_in(key_forward, times), (paths, n), history.prior.cov.dtype)
-    draws = history.prior.mean + initial @ covariance_root(history.prior.cov).T
-    start = _Forward(history.prior.mean, history.prior.cov, draws)
+    prior, n, times = history.prior, history.prior.cov.shape[0], history.prior.move.shape[0]
+    along = directions(prior)
+    inputs, size = _segmented(history, sites, segments, first)
+    key_first, key_forward = jax.random.split(key_forward)
+    initial = _normal(key_first, (-(-paths // 2), n), prior.cov.dtype)
+    nothing = FilteredState(prior.mean, prior.cov)
+    start = _Forward(*nothing, prior.mean + initial @ covariance_root(prior.cov).T, nothing, nothing)
+    # What is left of the real times at the start of each segment; all of them, where no number is given.
+    left = None if length is None else jnp.clip(length - size * jnp.arange(segments), 0, size)
 
     def forward(carry, step):
-        return _forward(key_forward, history.prior, roots.space, carry, step)
+        return _forward(key_forward, prior, along, carry, step)
 
     def backward(carry, pair):
-        return _backward(key_backward, history.prior, log_prob, carry, *pair)
+        return _backward(key_backward, prior, log_prob, carry, *pair)
 
-    def filter_segment(carry, steps):
-        carry, (log_normaliser, _) = jax.lax.scan(forward, carry, steps)
-        return carry, jnp.sum(log_normaliser)
+    def path_segment(carry, entries):
+        first, steps, count = entries
+        _, (_, kept) = scan_first(forward, first, steps, count)
+        return scan_first(backward, carry, (steps, kept), count, reverse=True)
 
-    def path_segment(carry, pair):
-        first, steps = pair
-        _, (_, kept) = jax.lax.scan(forward, first, steps)
-        return jax.lax.scan(backward, carry, (steps, kept), reverse=True)
+    def beginning(carry, entries):
+        steps, count = entries
+        after, (log_normaliser, _) = scan_first(forward, carry, steps, count)
+        return after, (carry, jnp.sum(log_normaliser))
 
-    def beginning(carry, steps):
-        after, log_normaliser = filter_segment(carry, steps)
-        return after, (carry, log_normaliser)
-
-    end = _nothing(paths, n, start.cov.dtype)
+    end = _nothing(paths, n, prior.cov.dtype)
     if segments == 1:
-        steps = jax.tree.map(lambda leaf: leaf[0], inputs)
-        _, (log_normaliser, kept) = jax.lax.scan(forward, start, steps)
-        end, traced = jax.lax.scan(backward, end, (steps, kept), reverse=True)
+        steps, count = jax.tree.map(lambda leaf: leaf[0], inputs), None if left is None else left[0]
+        last, (log_normaliser, kept) = scan_first(forward, start, steps, count)
+        end, traced = scan_first(backward, end, (steps, kept), count, reverse=True)
     else:
-        _, (starts, log_normaliser) = jax.lax.scan(beginning, start, inputs)
-        end, traced = jax.lax.scan(path_segment, end, (starts, inputs), reverse=True)
+        counts = jnp.clip(times - size * jnp.arange(segments), 0, size) if left is None else left
+        last, (starts, log_normaliser) = jax.lax.scan(beginning, start, (inputs, counts))
+        end, traced = jax.lax.scan(path_segment, end, (starts, inputs, counts), reverse=True)
         traced = jax.tree.map(lambda leaf: leaf.reshape(segments * size, *leaf.shape[2:])[:times], traced)
-    result = _result(end, jnp.sum(log_normaliser))
+    result = _result(end, jnp.sum(log_normaliser), last)
     return result._replace(states=traced[0], ancestors=traced[1]) if trace else result
 
 
-def _segmented(
-    history: ObservedHistory, sites: GaussianSites, noise_root, segments: int, first, real: int | Array
-) -> tuple[tuple, int]:
+def _normal(key, shape: tuple[int, ...], dtype) -> Array:
+    """Standard normal numbers of single precision, which cost half as much: their law is off by less than 1e-7."""
+    return jax.random.normal(key, shape, jnp.float32).astype(dtype)
+
+
+def _segmented(history: ObservedHistory, sites: GaussianSites, segments: int, first) -> tuple[tuple, int]:
     """All that changes with time, in segments of one length; what is added at the end is not real."""
     times = history.prior.move.shape[0]
     length = math.ceil(times / segments)
@@ -157,37 +173,36 @@ def _segmented(
         leaf = jnp.concatenate([leaf, jnp.repeat(leaf[-1:], extra, axis=0)]) if extra else leaf
         return leaf.reshape(segments, length, *leaf.shape[1:])
 
-    entries = (steps_of(history.prior), noise_root, history.operator, sites, history.data)
+    entries = (steps_of(history.prior), history.operator, sites, history.data)
     index = jnp.arange(segments * length).reshape(segments, length)
-    return ((index, index >= first), index < real, *jax.tree.map(padded, entries)), length
+    return ((index, index >= first), *jax.tree.map(padded, entries)), length
 
 
-def _forward(key, prior: GaussMarkov, space_roots, carry: _Forward, step):
-    """Filter and draws over one time; where it is not real, nothing changes."""
-    (index, weighted), real, entries, noise_root, operator, site, _ = step
-    site = GaussianSites(*(jnp.where(real & operator.seen, part, 0.0) for part in site))
+def _forward(key, prior: GaussMarkov, along: Directions, carry: _Forward, step):
+    """Filter and draws over one time."""
+    (index, weighted), entries, operator, site, _ = step
+    site = GaussianSites(*(jnp.where(operator.seen, part, 0.0) for part in site))
     updated = update_with_sites(carry.mean, carry.cov, operator, site)
-    key_site, key_noise = jax.random.split(jax.random.fold_in(key, index))
     f = observe(operator, carry.draws) + operator.offset[None, :]
-    white = jax.random.normal(key_site, f.shape, f.dtype)
-    pull = site.nu[None, :] - site.tau[None, :] * f - jnp.sqrt(site.tau)[None, :] * white
+    count, size = f.shape
+    white = _normal(jax.random.fold_in(key, index), (count, size + carry.draws.shape[1]), f.dtype)
+    pull = site.nu[None, :] - site.tau[None, :] * f - jnp.sqrt(site.tau)[None, :] * white[:, :size]
     draws = carry.draws + updated.slopes(site.tau, pull) @ updated.cross.T
     now = at_time(prior, entries)
     mean, cov = predict_state(now, updated.mean, updated.cov)
     from_fields = moved(now.move, draws.T, prior.space[0].shape[0]).T
-    roots = NoiseRoots(noise_root, space_roots)
-    predicted = from_fields + draw_noise(key_noise, roots, now.floor, draws.shape[0], draws.shape[1])
-    after = _Forward(mean, cov, predicted)
-    log_normaliser = jnp.where(real & weighted, updated.log_normaliser, 0.0)
-    after = jax.tree.map(lambda new, old: jnp.where(real, new, old), after, carry)
-    return after, (log_normaliser, (updated.cov, draws, predicted))
+    predicted = from_fields + noise_of(now, along, white[:, size:])
+    after = _Forward(mean, cov, predicted, carry.filtered, FilteredState(updated.mean, updated.cov))
+    log_normaliser = jnp.where(weighted, updated.log_normaliser, 0.0)
+    return after, (log_normaliser, (updated.mean, updated.cov, mean, cov, draws, predicted))
 
 
 def _backward(key, prior: GaussMarkov, log_prob: LogProb, carry: _Backward, step, kept):
     """Resampling, the backward kernel and the weights of one time."""
-    (index, weighted), real, entries, _, operator, site, data = step
-    cov, draws, predicted = kept
-    count = draws.shape[0]
+    (index, weighted), entries, operator, site, data = step
+    mean, cov, later_mean, later_cov, draws, predicted = kept
+    count = carry.states.shape[0]
+    draws, predicted = _mirrored(draws, mean, count), _mirrored(predicted, later_mean, count)
     log_mean = jax.scipy.special.logsumexp(carry.log_weights) - math.log(count)
     weights = jax.nn.softmax(carry.log_weights)
     ess = 1 / jnp.sum(weights**2)
@@ -195,7 +210,8 @@ def _backward(key, prior: GaussMarkov, log_prob: LogProb, carry: _Backward, step
     uniform = jax.random.uniform(jax.random.fold_in(key, index), (), weights.dtype)
     ancestors = jnp.where(resample, systematic_indices(uniform, weights), jnp.arange(count))
     later = carry.states[ancestors]
-    states = jnp.where(carry.began, _earlier(at_time(prior, entries), cov, draws, later - predicted), draws)
+    earlier = _earlier(at_time(prior, entries), cov, later_cov, draws, later - predicted)
+    states = jnp.where(carry.began, earlier, draws)
     f = observe(operator, states) + operator.offset[None, :]
     log_weight = jax.vmap(log_prob, in_axes=(0, None))(f, data) + 0.5 * site.tau * f**2 - site.nu * f
     log_weight = jnp.sum(jnp.where(operator.seen[None, :] & weighted, log_weight, 0.0), axis=1)
@@ -210,13 +226,17 @@ def _backward(key, prior: GaussMarkov, log_prob: LogProb, carry: _Backward, step
         carry.resampled + resample,
         jnp.asarray(True),
     )
-    after = jax.tree.map(lambda new, old: jnp.where(real, new, old), after, carry)
     return after, (states, ancestors)
 
 
-def _earlier(prior: GaussMarkov, cov, draws, gap) -> Float[Array, "K n"]:
+def _mirrored(draws: Float[Array, "K/2 n"], mean: Float[Array, " n"], count: int) -> Float[Array, "K n"]:
+    """Draws of a Gaussian, and after them their mirror images at its mean."""
+    return jnp.concatenate([draws, 2 * mean - draws])[:count]
+
+
+def _earlier(prior: GaussMarkov, cov, later_cov, draws, gap) -> Float[Array, "K n"]:
     """``s̃_t + J_t gap``, for the prior of one time."""
-    root = cholesky(predict_covariance(prior, cov))
+    root = cholesky(later_cov)
     dual = solve_lower(root, solve_lower(root, gap.T), transpose=True)
     return draws + (cov @ moved(prior.move.T, dual, prior.space[0].shape[0])).T
 
@@ -241,12 +261,14 @@ def _nothing(paths: int, n: int, dtype) -> _Backward:
     )
 
 
-def _result(end: _Backward, log_normaliser) -> Paths:
+def _result(end: _Backward, log_normaliser, last: _Forward) -> Paths:
     count = end.log_weights.shape[0]
     weights = jax.nn.softmax(end.log_weights)
     log_mean = jax.scipy.special.logsumexp(end.log_weights) - math.log(count)
-    families = jnp.zeros(count, weights.dtype).at[end.origin].add(weights)
-    variance = jnp.maximum(jnp.sum(families**2) - 1 / count, 0.0)  # of equal weights, up to rounding
+    pairs = -(-count // 2)
+    families = jnp.zeros(pairs, weights.dtype).at[end.origin % pairs].add(weights)
+    alone = jnp.sum(jnp.bincount(jnp.arange(count) % pairs, length=pairs) ** 2) / count**2  # of equal weights
+    variance = jnp.maximum(jnp.sum(families**2) - alone, 0.0)
     ess = jnp.minimum(end.ess, 1 / jnp.sum(weights**2))
     return Paths(
         log_normaliser + end.log_mean + log_mean,
@@ -255,6 +277,8 @@ def _result(end: _Backward, log_normaliser) -> Paths:
         end.last_states[end.origin],
         ess,
         end.resampled,
+        last.before,
+        last.filtered,
     )
 
 
@@ -268,14 +292,6 @@ def trace_paths(states: Float[Array, "T K n"], ancestors: Int[Array, "T K"]) -> 
     return jax.lax.scan(forward, jnp.arange(states.shape[1]), (states, ancestors))[1]
 
 
-def paths_needed(variance: float) -> tuple[int, bool]:
-    """``K`` from the variance that a pilot of 16 paths has, and whether even the most are too few."""
-    if not np.isfinite(variance):
-        return MAX_PATHS, False
-    wanted = PATHS * max(math.ceil(variance / 0.25), 1)
-    return min(wanted, MAX_PATHS), wanted <= MAX_PATHS
-
-
 def segments_for(times: int, n: int) -> int:
     """How many segments of time keep the memory of :func:`smc_paths` small."""
-    return 1 if times * n * n <= LARGE else math.ceil(math.sqrt(times))
+    return 1 if 2 * times * n * n <= LARGE else math.ceil(math.sqrt(times))

@@ -8,11 +8,12 @@ inverts no covariance of the state, and as only the latent at the data is asked 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Float
+from jaxtyping import Float, Int, PyTree
 
 from seqgp.linalg.factor import cholesky, solve_lower
 from seqgp.linalg.types import Array
@@ -24,6 +25,7 @@ from seqgp.statespace.gauss_markov import (
     predict_covariance,
     sites_seen_by,
 )
+from seqgp.statespace.loops import scan_first
 from seqgp.statespace.transition import moved
 
 
@@ -116,6 +118,30 @@ class SiteMarginals(NamedTuple):
 
 def site_marginals(prior: GaussMarkov, operator: ObservationOperator, sites: GaussianSites) -> SiteMarginals:
     """Filter and smoother: marginals of ``q(s) = p(s) Π site / Z_psi`` at the data, and ``log Z_psi``."""
+    (mean, variance), log_normaliser = over_marginals(
+        prior, operator, sites, None, None, lambda mean, variance, site, _: (mean, variance)
+    )
+    return SiteMarginals(mean, variance, log_normaliser)
+
+
+def over_marginals(
+    prior: GaussMarkov,
+    operator: ObservationOperator,
+    sites: GaussianSites,
+    inputs: PyTree,
+    length: Int[Array, ""] | None,
+    function: Callable[[Float[Array, " N"], Float[Array, " N"], GaussianSites, PyTree], PyTree],
+) -> tuple[PyTree, Float[Array, ""]]:
+    """A function of the marginals of each time, found while the smoother is there, and ``log Z_psi``.
+
+    Args:
+        prior: of the states.
+        operator: through which data see them.
+        sites: in place of the data.
+        inputs: what else the function takes, with a leading axis of time.
+        length: how many of the times are real; all by default.
+        function: of mean, variance, sites and inputs of one time.
+    """
 
     def forward(carry, inputs):
         step, now, site = inputs
@@ -124,10 +150,11 @@ def site_marginals(prior: GaussMarkov, operator: ObservationOperator, sites: Gau
         return predict_state(at_time(prior, step), updated.mean, updated.cov), kept
 
     steps = steps_of(prior)
-    _, kept = jax.lax.scan(forward, (prior.mean, prior.cov), (steps, operator, sites))
+    _, kept = scan_first(forward, (prior.mean, prior.cov), (steps, operator, sites), length)
 
-    def backward(carry, inputs):
-        step, now, tau, (gain, inner, slope, f_mean, f_variance, _) = inputs
+    def backward(carry, entries):
+        step, now, site, more, (gain, inner, slope, f_mean, f_variance, _) = entries
+        tau = site.tau
         sites_count, seen_sites = prior.space[0].shape[0], sites_seen_by(now, carry[0].shape[0])
         back = step[0].T
         lam = moved(back, carry[0][:, None], sites_count)[:, 0]
@@ -139,8 +166,9 @@ def site_marginals(prior: GaussMarkov, operator: ObservationOperator, sites: Gau
         middle = inner + tau[:, None] * (gain.T @ lowered) * tau[None, :]
         corner = observe_adjoint(now, observe_adjoint(now, middle, seen_sites).T, seen_sites)
         lam = lam - observe_adjoint(now, pulled[None, :], seen_sites)[0]
-        return (lam, weight - side - side.T + corner), (mean, jnp.maximum(variance, 0.0))
+        found = function(mean, jnp.maximum(variance, 0.0), site, more)
+        return (lam, weight - side - side.T + corner), found
 
     nothing = (jnp.zeros_like(prior.mean), jnp.zeros_like(prior.cov))
-    _, (mean, variance) = jax.lax.scan(backward, nothing, (steps, operator, sites.tau, kept), reverse=True)
-    return SiteMarginals(mean, variance, jnp.sum(kept[-1]))
+    _, found = scan_first(backward, nothing, (steps, operator, sites, inputs, kept), length, reverse=True)
+    return found, jnp.sum(kept[-1])

@@ -23,6 +23,10 @@ from seqgp.linalg.types import Array
 LogLikelihoods = Callable[[Float[Array, "..."]], Float[Array, "..."]]
 
 HERMITE_NODES, HERMITE_WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
+FEW_NODES, FEW_WEIGHTS = np.polynomial.hermite_e.hermegauss(16)
+WIDE_NODES, WIDE_WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
+WIDER = 3.0  # than a site is the Gaussian that nodes lie on where the likelihood may be another one
+NARROWEST = 1 / 16  # of the variance of that Gaussian, about the square of the gap between nodes
 LEGENDRE_NODES, LEGENDRE_WEIGHTS = np.polynomial.legendre.leggauss(5)  # of each panel
 NEWTON_STEPS = 25  # at most, on the way to a mode
 STENCIL = 0.03  # of the tilted sd, between the values that derivatives are taken from
@@ -65,10 +69,29 @@ def remove_site(marginal: Normal, tau: Float[Array, "..."], nu: Float[Array, "..
 
 def tilted_on_bell(log_p: LogLikelihoods, cavity: Normal, near: Normal) -> TiltedMoments:
     """Tilted moments where the product has one peak; ``near`` (the marginal) is where the search for it begins."""
-    mode, variance = tilted_mode(log_p, cavity, near)
-    sd = jnp.sqrt(variance)
-    f = mode + sd * _along(HERMITE_NODES, sd)
-    weight = sd * _along(HERMITE_WEIGHTS * np.exp(0.5 * HERMITE_NODES**2), sd)
+    return _on_gaussian(log_p, cavity, Normal(*tilted_mode(log_p, cavity, near)), HERMITE_NODES, HERMITE_WEIGHTS)
+
+
+def tilted_near_site(
+    log_p: LogLikelihoods, cavity: Normal, tau: Float[Array, "..."], nu: Float[Array, "..."], known: bool
+) -> TiltedMoments:
+    """Tilted moments by few nodes on the cavity times the site, which has the same moments at EP's fixed point.
+
+    Where the likelihood is not ``known`` to be about the one that the site was found for, the site is taken for three
+    times as wide, with more nodes; moments of what is narrower than the gaps between them are those of the gap.
+    """
+    share = 1.0 if known else WIDER**-2
+    variance = 1 / (1 / cavity.variance + share * tau)
+    near = Normal(variance * (cavity.mean / cavity.variance + share * nu), variance)
+    nodes = (FEW_NODES, FEW_WEIGHTS) if known else (WIDE_NODES, WIDE_WEIGHTS)
+    found = _on_gaussian(log_p, cavity, near, *nodes)
+    return found._replace(variance=jnp.maximum(found.variance, NARROWEST * variance))
+
+
+def _on_gaussian(log_p: LogLikelihoods, cavity: Normal, near: Normal, nodes: np.ndarray, weights: np.ndarray):
+    sd = jnp.sqrt(near.variance)
+    f = near.mean + sd * _along(nodes, sd)
+    weight = sd * _along(weights * np.exp(0.5 * nodes**2), sd)
     return _moments(f, _finite(jax.vmap(log_p)(f)), jnp.broadcast_to(weight, f.shape), cavity)
 
 

@@ -9,6 +9,7 @@ from scipy.stats import multivariate_normal
 
 import seqgp
 from dense_delay import matern
+from oracles.sites import sites_at_centre
 from seqgp import kernels
 from seqgp.runtime.engine import compiled
 from seqgp.samplers.online import exact
@@ -18,7 +19,7 @@ from seqgp.samplers.online.predictive import predictive_of
 from seqgp.statespace.dense import DenseFilter
 from seqgp.statespace.filter_history import observed_history
 from seqgp.statespace.model import StateSpaceModel
-from seqgp.statespace.site_filter import GaussianSites, site_marginals
+from seqgp.statespace.site_filter import site_marginals
 
 TIMES = np.array([0.0, 0.11, 0.29, 0.40, 0.85])
 CASE = [(2, 0.6, 6.0, 1.0, (0.4, -0.2)), (1, 0.5, 0.6, 0.3, (0.0, 0.0))]  # order, time, space, scale, slowness
@@ -81,8 +82,7 @@ def test_sites_evidence_and_state_are_those_of_the_kernel(times, request):
     """The Gaussian of the sites to rounding and the floor; the evidence of the counts within four standard errors."""
     history, shared, t, x, y = laid(times, request.node.callspec.id)
     seen = shared.observations.seen
-    filters, refined, _ = exact.exact_filters(history, shared, np.zeros((1, 0)))
-    sites = GaussianSites(*(np.asarray(part)[0] for part in refined[0][0]))
+    filters, sites = exact.exact_filters(history, shared, np.zeros((1, 0))), sites_at_centre(shared)
     tau, nu = (part[seen] for part in sites)
     cov = covariance(t, x, t, x)
     precise = cov + np.diag(1 / tau)

@@ -7,6 +7,7 @@ import pytest
 from scipy.special import gammaln
 
 import seqgp
+from oracles.sites import sites_at_centre
 from seqgp.runtime import engine
 from seqgp.samplers.online import exact
 from seqgp.samplers.online.history import build_timeline
@@ -46,8 +47,7 @@ def estimated():
     """The sites of the first counts, and estimates of the evidence of the others given these."""
     history = laid()
     shared, _ = exact.shared_history(history, np.zeros(0), FIRST)
-    _, refined, _ = exact.exact_filters(history, shared, np.zeros((1, 0)))
-    tau, nu = (np.asarray(part)[0, :FIRST, 0] for part in refined[0][0])
+    tau, nu = (np.asarray(part)[:FIRST, 0] for part in sites_at_centre(shared))
     found = exact.evaluate(history, shared, np.zeros((512, 0)), 16, np.random.default_rng(0))
     return tau, nu, found.log_evidence + found.log_increment
 
@@ -72,7 +72,7 @@ def test_mutants_are_found_out(monkeypatch):
     tau, nu, _ = estimated()
     truth = given_sites(tau, nu)
     segmented = paths._segmented
-    monkeypatch.setattr(paths, "_segmented", lambda h, s, n, k, first, real: segmented(h, s, n, k, 0, real))
+    monkeypatch.setattr(paths, "_segmented", lambda h, s, n, first: segmented(h, s, n, 0))
     engine.forget()
     assert abs(z_score(estimated()[2], truth)) > 10
     monkeypatch.undo()

@@ -22,16 +22,17 @@ from seqgp.samplers.online.filters import LANES, Filters, Spent, advanced, chose
 from seqgp.samplers.online.history import Timeline
 from seqgp.statespace.delayed import DelayedFilter
 from seqgp.statespace.delayed_window import DelayedWindowFilter
-from seqgp.statespace.dense import DenseFilter
+from seqgp.statespace.dense import DenseFilter, DenseState
 from seqgp.statespace.ep import LogProb, ObservedHistory, ep_refine
-from seqgp.statespace.filter_history import in_order, last_states, observed_history, shared_sites
+from seqgp.statespace.filter_history import in_order, last_states, likelihood_is_known, observed_history, shared_sites
 from seqgp.statespace.gauss_markov import observe
 from seqgp.statespace.observation import Observation, padded, stacked
-from seqgp.statespace.paths import MAX_PATHS, PATHS, paths_needed, segments_for, smc_paths
+from seqgp.statespace.paths import MAX_PATHS, MAX_VARIANCE, PATHS, segments_for, smc_paths
 from seqgp.statespace.site_filter import GaussianSites
 
 GROWTH = 1.15  # of the number of steps, after which particles are evaluated anew
 ITERATIONS = 2  # of EP for each particle, from the shared sites
+MORE_ITERATIONS = 3  # where its likelihood may be another one
 
 
 class Correction(NamedTuple):
@@ -94,8 +95,10 @@ class SharedHistory(NamedTuple):
 
 def whole_numbers_of_paths(variance: float, paths: int) -> int:
     """``K`` that keeps the variance at a quarter, a power of two and at least as many as before."""
-    wanted, _ = paths_needed(variance * paths / PATHS)
-    return min(max(paths, PATHS * 2 ** int(np.ceil(np.log2(wanted / PATHS)))), MAX_PATHS)
+    if not np.isfinite(variance):
+        return MAX_PATHS
+    wanted = max(paths * variance / MAX_VARIANCE, 1.0)
+    return min(max(paths, 2 ** int(np.ceil(np.log2(wanted)))), MAX_PATHS)
 
 
 def shared_history(history: Timeline, central: Float[np.ndarray, " d"], first: int = 0) -> tuple[SharedHistory, float]:
@@ -130,25 +133,22 @@ def path_filter(history: Timeline) -> DenseFilter:
 
 
 def padded_length(length: int) -> int:
-    """16, 32, 64, …: each is a compilation of long programs, and times that are padding cost little beside it."""
-    return 2 ** max(4, int(np.ceil(np.log2(length))))
+    """64, 256, 1024, …: each is a compilation of long programs, which pass over times that are padding."""
+    return 4 ** max(3, int(np.ceil(np.log2(length) / 2)))
 
 
-def exact_filters(
-    history: Timeline, shared: SharedHistory, z: Float[np.ndarray, "S d"]
-) -> tuple[Filters, PyTree, float]:
-    """Filters given EP over the whole history; each group's sites and last states but one; seconds of compilation.
+def exact_filters(history: Timeline, shared: SharedHistory, z: Float[np.ndarray, "S d"], paths: int = PATHS) -> Filters:
+    """Filters given EP over the whole history.
 
-    They follow from data, ``z`` and the shared sites alone, so that a state from disk has the same, bit for bit.
+    They follow from data, ``z`` and the shared sites alone, so that a state from disk has the same, bit for bit: by
+    the program that evaluates values of ``z``, whose number of paths is given.
     """
-    mine = z[share(len(z))]
-    runs = [compiled(_refine, *shared, _whole(mine[part]), history.filter) for part in particle_slices(len(mine))]
-    found = in_threads([run for run, _ in runs])
-    sizes = [len(mine[part]) for part in particle_slices(len(mine))]
-    kept = [jax.tree.map(lambda leaf: leaf[:size], one) for one, size in zip(found, sizes)]  # noqa: B023
-    filters = Filters(tuple((matrices, state) for matrices, state, _, _ in kept), len(history.segments) - 1)
-    refined = [(whole[2], real[3]) for whole, real in zip(found, kept)]
-    return filters, refined, sum(seconds for _, seconds in runs)
+    results, _ = _results(history, shared, z, paths, np.zeros((len(z), 2), np.uint32))
+    return _filters(history, results)
+
+
+def _filters(history: Timeline, results: list[_Found]) -> Filters:
+    return Filters(tuple((one.matrices, one.state) for one in results), len(history.segments) - 1)
 
 
 def evaluate(
@@ -167,33 +167,60 @@ def evaluate_with(
     history: Timeline, shared: SharedHistory, z: Float[np.ndarray, "S d"], paths: int, seeds: np.ndarray
 ) -> ExactEvaluation:
     """The same with given keys of the paths."""
-    filters, refined, seconds = exact_filters(history, shared, z)
-    snapshot, count = history.snapshots[-1], len(z)
-    n = len(history.ssm.in_state) + len(snapshot.x)
-    mine = share(count)
-    own_z, own_keys = z[mine], seeds[mine]
+    results, seconds = _results(history, shared, z, paths, seeds)
+    filters, count = _filters(history, results), len(z)
+    n = len(history.ssm.in_state) + len(history.snapshots[-1].x)
+
+    def joined(*leaves):
+        return gathered(np.concatenate([np.asarray(leaf) for leaf in leaves]), count)
+
+    found = jax.tree.map(joined, *(one.estimate for one in results))
+    increment = _last_increments(history, filters, [one.before for one in results])
+    possible = np.isfinite(found.log_total)
+    increment = np.where(possible, np.where(np.isfinite(increment), increment, 0.0), -np.inf)
+    before = np.where(possible, found.log_total, -np.inf) - np.where(possible, increment, 0.0)
+    draws = PathDraws(found.log_weights, found.drawn[:, :, :n], found.variance)
+    return ExactEvaluation(ExactFilters(filters, draws), before, increment, Spent(len(history.snapshots), seconds))
+
+
+class _Estimate(NamedTuple):
+    """By the paths of one particle."""
+
+    log_total: Array
+    variance: Array
+    log_weights: Array
+    drawn: Array
+
+
+class _Found(NamedTuple):
+    """Of one particle, or of a group."""
+
+    matrices: PyTree
+    state: PyTree  # of the filter to go on with
+    before: PyTree  # the same before the last data
+    estimate: _Estimate
+
+
+def _results(
+    history: Timeline, shared: SharedHistory, z: Float[np.ndarray, "S d"], paths: int, seeds: np.ndarray
+) -> tuple[list[_Found], float]:
+    """Of the groups of this process's particles, and the seconds that compilation took."""
+    mine = share(len(z))
+    own_z, own_seeds = z[mine], seeds[mine]
     size = shared.filter.fields + len(history.ssm.in_state)
     lanes = LANES if shared.filter.together() else 1
     segments = segments_for(len(shared.observations.dt), int(np.ceil(size * np.sqrt(lanes))))
+    # Where snapshots come further apart than delays spread, another filter goes on from the sites.
+    onward = None if history.filter is shared.filter else history.filter
     parts = particle_slices(len(own_z))
     runs = [
-        compiled(_paths, *shared[:3], shared.first, _whole(own_z[part]), _whole(own_keys[part]), sites, paths, segments)
-        for part, (sites, _) in zip(parts, refined)
+        compiled(_evaluated, *shared, _whole(own_z[part]), _whole(own_seeds[part]), onward, paths, segments)
+        for part in parts
     ]
-    results = in_threads([run for run, _ in runs])
+    found = in_threads([run for run, _ in runs])
     sizes = [len(own_z[part]) for part in parts]
-
-    def joined(leaves):
-        return gathered(np.concatenate([np.asarray(leaf)[:size] for leaf, size in zip(leaves, sizes)]), count)
-
-    log_total, variance, log_weights, drawn = (joined(leaves) for leaves in zip(*results))
-    increment = _last_increments(history, filters, [state for _, state in refined])
-    possible = np.isfinite(log_total)
-    increment = np.where(possible, np.where(np.isfinite(increment), increment, 0.0), -np.inf)
-    before = np.where(possible, log_total, -np.inf) - np.where(possible, increment, 0.0)
-    draws = PathDraws(log_weights, drawn[:, :, :n], variance)
-    spent = Spent(len(history.snapshots), seconds + sum(more for _, more in runs))
-    return ExactEvaluation(ExactFilters(filters, draws), before, increment, spent)
+    kept = [jax.tree.map(lambda leaf: leaf[:size], one) for one, size in zip(found, sizes)]  # noqa: B023
+    return kept, sum(seconds for _, seconds in runs)
 
 
 def _last_increments(history: Timeline, filters: Filters, states: list[PyTree]) -> Float[np.ndarray, " S"]:
@@ -230,49 +257,46 @@ def _over_bundles(filter: DenseFilter, function, *args):
 
 
 def refined_sites(
-    filter: DenseFilter,
     history: ObservedHistory,
     log_prob: LogProb,
     sites: GaussianSites,
+    known: bool,
+    length: Int[Array, ""] | None,
     first: Int[Array, ""] | None = None,
 ) -> GaussianSites:
-    """The sites of EP at one value of ``z``, from shared ones."""
-    bell_shaped = filter.ssm.model.likelihood.bell_shaped
+    """The sites of EP of one particle, from shared ones; whether its likelihoods are ``known`` to be about theirs."""
+    count = ITERATIONS if known else MORE_ITERATIONS
 
     def revised(history, sites, free):
-        return ep_refine(history, log_prob, sites, bell_shaped=bell_shaped, iterations=ITERATIONS, free=free)[0]
+        return ep_refine(history, log_prob, sites, known=known, iterations=count, length=length, free=free)[0]
 
     return in_order(history, sites, revised, first)
 
 
-def _refine(
-    filter: DenseFilter, observations: Observation, length, sites: GaussianSites, first, z, onward: DenseFilter
-):
-    """Matrices and last states of the filter to go on with, refined sites, and the states before."""
+def _evaluated(
+    filter: DenseFilter,
+    observations: Observation,
+    length,
+    sites: GaussianSites,
+    first,
+    z,
+    keys,
+    onward: DenseFilter | None,
+    paths: int,
+    segments: int,
+) -> _Found:
+    """Refined sites, the filters to go on with, and estimates by paths."""
 
-    def one(z):
+    def one(z, key):
         matrices = filter.matrices(z)
         history, log_prob = observed_history(filter, matrices, observations, length)
-        refined = refined_sites(filter, history, log_prob, sites, first)
-        own = onward.matrices(z)
-        states = last_states(onward, own, observations, refined, length)
-        return own, states.filtered, refined, states.before
-
-    return _over_bundles(filter, one, z)
-
-
-def _paths(filter: DenseFilter, observations: Observation, length, first, z, keys, sites, paths: int, segments: int):
-    """Log evidence, its variance, and weighted draws of coefficients and latent at the last data."""
-
-    def one(z, key, sites):
-        matrices = filter.matrices(z)
-        history, log_prob = observed_history(filter, matrices, observations, length)
+        refined = refined_sites(history, log_prob, sites, likelihood_is_known(filter.ssm.model), length, first)
         key = jax.random.wrap_key_data(key, impl="threefry2x32")
         found = smc_paths(
             key,
             history,
             log_prob,
-            sites,
+            refined,
             paths=paths,
             segments=segments,
             length=length,
@@ -281,6 +305,12 @@ def _paths(filter: DenseFilter, observations: Observation, length, first, z, key
         operator = jax.tree.map(lambda leaf: jnp.asarray(leaf)[length - 1], history.operator)
         latent = observe(operator, found.last_states) + operator.offset[None, :]
         drawn = jnp.concatenate([found.last_states[:, filter.fields :], latent], axis=1)
-        return found.log_evidence, found.variance, found.log_weights, drawn
+        estimate = _Estimate(found.log_evidence, found.variance, found.log_weights, drawn)
+        if onward is None:
+            state, before = DenseState(*found.filtered), DenseState(*found.before)
+            return _Found(matrices, state, before, estimate)
+        own = onward.matrices(z)
+        states = last_states(onward, own, observations, refined, length)
+        return _Found(own, states.filtered, states.before, estimate)
 
-    return _over_bundles(filter, one, z, keys, sites)
+    return _over_bundles(filter, one, z, keys)

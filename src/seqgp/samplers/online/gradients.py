@@ -16,7 +16,7 @@ from jaxtyping import Float, PyTree
 
 from seqgp.runtime.engine import compiled, in_threads
 from seqgp.runtime.parallel import gathered, share
-from seqgp.samplers.online.exact import SharedHistory, padded_length
+from seqgp.samplers.online.exact import SharedHistory
 from seqgp.samplers.online.filters import particle_slices
 from seqgp.samplers.online.history import Timeline
 from seqgp.samplers.online.programs import over_particles
@@ -85,7 +85,7 @@ def evidence_gradients(
 ) -> Float[np.ndarray, "M d"]:
     """Of the increments of Gaussian data, each times a positive weight, at values of ``z``."""
     each = [one for segment in history.segments for one in segment.observations]
-    size, length = max(len(one.y) for one in each), padded_length(len(each))
+    size, length = max(len(one.y) for one in each), power_of_two(len(each))
     if isinstance(history.filter, DenseFilter):
         each = [padded(one, size) for one in each]
     every = stacked(each + [each[-1]] * (length - len(each)))
@@ -95,7 +95,14 @@ def evidence_gradients(
 def ep_gradients(shared: SharedHistory, z: Float[np.ndarray, "M d"]) -> Float[np.ndarray, "M d"]:
     """Of EP's evidence of all data at shared sites; a bounded history has no gradient (:func:`has_gradient`)."""
     assert shared.first is None
-    return _by_groups(_ep_gradients, z, shared.filter, shared.observations, shared.length, shared.sites)
+    size = power_of_two(int(shared.length))  # a gradient passes over all times, padding too
+    observations, sites = jax.tree.map(lambda leaf: leaf[:size], (shared.observations, shared.sites))
+    return _by_groups(_ep_gradients, z, shared.filter, observations, shared.length, sites)
+
+
+def power_of_two(length: int) -> int:
+    """16, 32, 64, …: each is a compilation."""
+    return 2 ** max(4, int(np.ceil(np.log2(length))))
 
 
 def quadratic_slope(quadratic: QuadraticFit, z: Float[np.ndarray, "M d"]) -> Float[np.ndarray, "M d"]:

@@ -20,7 +20,7 @@ from seqgp.samplers.online.exact import evaluate_with, path_seeds, refined_sites
 from seqgp.samplers.online.history import Timeline
 from seqgp.samplers.online.state import OnlineState
 from seqgp.statespace.dense import DenseFilter
-from seqgp.statespace.filter_history import observed_history
+from seqgp.statespace.filter_history import likelihood_is_known, observed_history
 from seqgp.statespace.observation import Observation
 from seqgp.statespace.paths import segments_for, smc_paths, trace_paths
 from seqgp.statespace.site_filter import GaussianSites
@@ -98,7 +98,7 @@ def _replayed(
         key_path, key_fresh = jax.random.split(key)
         matrices = filter.matrices(z)
         history, log_prob = observed_history(filter, matrices, observations, length)
-        own = refined_sites(filter, history, log_prob, sites, first)
+        own = refined_sites(history, log_prob, sites, likelihood_is_known(filter.ssm.model), length, first)
         seed = jax.random.wrap_key_data(seed, impl="threefry2x32")
         found = smc_paths(
             seed,

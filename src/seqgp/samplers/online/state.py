@@ -186,7 +186,7 @@ class OnlineState(NamedTuple):
             filters, _, _ = run_filters(first, z, kept)
         else:
             shared, _ = shared_history(first, self.correction.central, self.summarised)
-            filters, _, _ = exact_filters(first, shared, z)
+            filters = exact_filters(first, shared, z, self.correction.paths)
         for snapshot, linearised in data[kept:]:
             first = first.with_snapshot(snapshot, linearised)
             filters, _, _ = advanced(first, filters)

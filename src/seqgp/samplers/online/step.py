@@ -110,6 +110,7 @@ class OnlineStep:
         self.past, self.pending = past, pending
         self.shared: SharedHistory | None = None  # with the sites that EP of all particles begins with
         self.draws: PathDraws | None = None  # of a step whose particles are corrected
+        self.correcting = False  # new particles, where the old ones are not
         self.spent, self.rounds = Spent(), 0
         self.rejuvenations: tuple[Rejuvenation, ...] = ()
 
@@ -185,12 +186,13 @@ class OnlineStep:
             return
         prior, past = self.ssm.particle_prior(), self.past
         gradient = gradient_of(self.history, past.memory, past.dropped, self.forget, self._sites_at_centre)
-        if self.draws is None:
+        if self.draws is None and not self.correcting:
             on_grid = entries_on_grid(self.history.filter)
             target, now = ParticleTarget(self.evaluate, chosen, either, prior, on_grid, gradient), self.filters
         else:
-            target = ParticleTarget(self._evaluate_exactly, choose_exact, either_exact, prior, gradient=gradient)
-            now = ExactFilters(self.filters, self.draws)
+            exact = ParticleTarget(self._evaluate_exactly, choose_exact, either_exact, prior, gradient=gradient)
+            target = exact._replace(approximate=self.draws is None)
+            now = None if self.draws is None else ExactFilters(self.filters, self.draws)
         self.particles, now, rejuvenations = rejuvenate(self.rng, self.particles, now, target, forced)
         self.filters, self.draws = now if isinstance(now, ExactFilters) else (now, None)
         if rejuvenations:
@@ -230,24 +232,37 @@ class OnlineStep:
                     log_evidences=found.log_evidences, log_increment=found.log_increment
                 )
             return
-        few = self.particles.ess() < MIN_ESS_FRACTION * len(self.particles.z)
         kept = len(self.history.snapshots)
-        if correction is None or correction.due(self.number, kept) or few or self.history.rebuilt:
+        if correction is None or correction.due(self.number, kept) or self.history.rebuilt:
             self.refresh()
+        elif self.particles.ess() < MIN_ESS_FRACTION * len(self.particles.z):
+            self.correcting = True  # few particles are replaced: new ones need no corrected weights of old ones
+            self._begin_correction(self._paths_next())
 
     def refresh(self) -> None:
         """New, independent and unbiased estimates of the evidence of every particle's ``z``."""
-        before, self.shared = self.past.correction, None
+        self._begin_correction(self._paths_next())
+        self._correct()
+        assert self.past.correction is not None
+        more = self._paths_next()
+        if more > self.past.correction.paths:
+            self.past = self.past._replace(correction=self.past.correction._replace(paths=more, variance=np.inf))
+            self._correct()
+
+    def _paths_next(self) -> int:
+        """``K`` of the next evaluation, by the noise of the last one."""
+        if not isinstance(self.paths, str):
+            return self.paths
+        last = self.past.correction
+        return PATHS if last is None else whole_numbers_of_paths(last.variance, last.paths)
+
+    def _begin_correction(self, paths: int) -> None:
+        """The sites that EP of all particles begins with, and what the step is to remember."""
+        self.shared = None
         middle = self.particles.z[central(self.particles.z, self.particles.weights())]
         self._sites_at_centre()
-        paths = self.paths
-        if isinstance(paths, str):
-            paths = PATHS if before is None else whole_numbers_of_paths(before.variance, before.paths)
-        self._correct_with(paths, middle)
-        if isinstance(self.paths, str) and self.past.correction is not None:
-            more = whole_numbers_of_paths(self.past.correction.variance, paths)
-            if more > paths:
-                self._correct_with(more, middle)
+        correction = Correction(self.number, paths, np.inf, middle)
+        self.past = self.past._replace(evaluated_at=self.number, correction=correction)
 
     def _sites_at_centre(self) -> SharedHistory:
         """The sites that EP of all particles begins with: found once, at the central one."""
@@ -257,9 +272,7 @@ class OnlineStep:
             self.spend(Spent(0, seconds))
         return self.shared
 
-    def _correct_with(self, paths: int, middle: Float[np.ndarray, " d"]) -> None:
-        correction = Correction(self.number, paths, np.inf, middle)
-        self.past = self.past._replace(evaluated_at=self.number, correction=correction)
+    def _correct(self) -> None:
         found = self._evaluate_exactly(self.particles.z)
         self.filters, self.draws = found.filters
         self.particles = self.particles._replace(log_evidences=found.log_evidences, log_increment=found.log_increment)
