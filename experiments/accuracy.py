@@ -86,7 +86,7 @@ def exact(data: DataSet, problem: Problem, seed: int, t: int, out: Path, window:
 def rows_of(data: DataSet, problem: Problem, seed: int, who: str, tau: int, args, out: Path) -> list[dict[str, Any]]:
     """One run of a sampler, compared at all times."""
     if who == "online":
-        sampler: seqgp.Sampler = seqgp.OnlineSampler(data.model, draws=problem.draws)
+        sampler: seqgp.Sampler = seqgp.OnlineSampler(data.model, draws=problem.draws, paths=0)
     else:
         sampler = seqgp.SequentialSampler(data.model, problem.draws, tau, updates=args.updates)
     every = range(1, max(problem.times) + 1)

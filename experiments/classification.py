@@ -92,7 +92,7 @@ def simulated(seed: int, n: int, side: int, steps: int) -> DataSet:
 
 def online(data: DataSet, particles: int, draws: int, seed: int) -> tuple[seqgp.Run, np.ndarray, float]:
     """Draws of the probabilities on the grid after each snapshot, ``(steps, draws, n)``, and seconds."""
-    sampler, found = seqgp.OnlineSampler(model(), particles=particles, draws=draws), []
+    sampler, found = seqgp.OnlineSampler(model(), particles=particles, draws=draws, paths=0), []
     key_run, key_grid = jax.random.split(jax.random.key(seed))
 
     def note(state: seqgp.State, info: seqgp.Info) -> None:
@@ -220,7 +220,7 @@ def main(argv: list[str] | None = None) -> list[list[str]]:
         seconds += spent, more
         runs.setdefault("Matern32", run)
         print(f"data set {seed}: online {spent:.0f} s, NumPyro {more:.0f} s", flush=True)
-    rougher = seqgp.OnlineSampler(model(seqgp.kernels.Matern12), particles=args.particles, draws=args.draws)
+    rougher = seqgp.OnlineSampler(model(seqgp.kernels.Matern12), particles=args.particles, draws=args.draws, paths=0)
     runs["Matern12"] = seqgp.run(rougher, sets[0].snapshots, jax.random.key(0), forecast=False)
     exact = [data.probability[:, None] for data in sets]
     rows = [

@@ -126,7 +126,7 @@ def runs_of(
     runs, past = {}, None
     for name, model in models.items():
         start = time.perf_counter()
-        sampler = seqgp.OnlineSampler(model, particles=args.particles, draws=args.draws)
+        sampler = seqgp.OnlineSampler(model, particles=args.particles, draws=args.draws, paths=0)
         key_run, key_past = jax.random.split(jax.random.key(args.seed))
         runs[name] = seqgp.run(sampler, snapshots, key_run, forecast=False)
         print(f"{name}: {time.perf_counter() - start:.0f} s", flush=True)

@@ -28,7 +28,7 @@ def test_an_exposure_that_is_unknown_beside_a_missing_count_changes_nothing():
     )
     y, x = np.array([2.0, np.nan, 1.0]), np.arange(3.0)[:, None]
     for sampler in (
-        seqgp.OnlineSampler(model, particles=16, draws=20),
+        seqgp.OnlineSampler(model, particles=16, draws=20, paths=0),
         seqgp.SequentialSampler(model, draws=20, chains=2, warmup=2, thin=1),
     ):
         runs = []

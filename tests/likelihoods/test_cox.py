@@ -64,7 +64,7 @@ def test_the_intensity_is_recovered_whatever_the_cells():
             mean=np.log(20.0),
         )
         run = seqgp.run(
-            seqgp.OnlineSampler(model, particles=16, draws=400),
+            seqgp.OnlineSampler(model, particles=16, draws=400, paths=0),
             cox.snapshots([0.0, 0.5, 2.0], times, places),
             jax.random.key(0),
         )

@@ -223,7 +223,7 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(seqgp.SamplerError, match="false_alarms"):
         sampler(false_alarms=0)
     data = [seqgp.Snapshot(0.0, places(), np.arange(8.0))]
-    run = seqgp.run(seqgp.OnlineSampler(counts, particles=16, draws=8), data, jax.random.key(0))
+    run = seqgp.run(seqgp.OnlineSampler(counts, particles=16, draws=8, paths=0), data, jax.random.key(0))
     with pytest.raises(seqgp.DataError, match="no leave-one-out residuals"):
         seqgp.monitor(run)
 

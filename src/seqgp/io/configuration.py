@@ -136,7 +136,7 @@ class SamplerSection(Strict):
     )
     paths: Annotated[Whole, Field(ge=0, le=10_000)] | Literal["auto"] | None = Field(
         None,
-        description="paths that correct EP where data are not Gaussian; 0, for none, by default",
+        description="paths that correct EP where data are not Gaussian, or 0 for none; auto by default",
     )
     robust: Literal["flag", "exclude", "downweight"] | None = Field(
         None,

@@ -5,6 +5,7 @@ It carries a checksum of itself, and every step a copy of it: an edit is noticed
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
 import json
@@ -268,6 +269,20 @@ def _versions() -> dict[str, str]:
 
 
 SETTINGS_BEFORE = {"paths": 0, "robust": "flag", "false_alarms": 0.1}
+
+
+def as_begun(folder: Path, manifest: Manifest, sampler: Sampler) -> Sampler:
+    """The sampler that goes on with a run: without paths where the run was begun without, as all were before 0.3."""
+    if getattr(sampler, "paths", None) != "auto" or "paths" in manifest.sampler:
+        return sampler
+    warnings.warn(
+        f"{folder}: begun without paths=, and goes on so (paths=0: EP of each snapshot alone); for corrected weights, "
+        "give all data to a run in another folder",
+        stacklevel=3,
+    )
+    begun = copy.copy(sampler)
+    vars(begun)["paths"] = 0
+    return begun
 
 
 def settings_of(sampler: Sampler, in_version: int = 3) -> dict[str, str]:

@@ -17,6 +17,7 @@ from seqgp.evaluate.forecaster import ALARM_STEPS, Forecaster
 from seqgp.io.late_data import LateData
 from seqgp.io.layout import MANIFEST, STEPS, step_path
 from seqgp.io.lock import locked
+from seqgp.io.manifest import as_begun
 from seqgp.io.seen import OnDisk, Seen
 from seqgp.io.step import labels_of
 from seqgp.io.store import Store
@@ -59,7 +60,8 @@ class Session:
         late: LateOption = "revise",
     ):
         self.late: LateOption = late
-        self.sampler, self.store, self.keep, self.forecast = sampler, store, keep, forecast
+        self.sampler = as_begun(store.path, store.manifest, sampler) if store.exists and len(store) else sampler
+        self.store, self.keep, self.forecast = store, keep, forecast
         self._memory: _Memory | None = None
         self._writer: Writer | None = None
         self._configuration: dict[str, Any] | None = None

@@ -47,7 +47,9 @@ def test_with_an_inferred_parameter_it_is_called():
         return model(likelihood=seqgp.likelihoods.Likelihood(given, pointwise=True, noise=dist.LogNormal(-1.0, 0.5)))
 
     data = snapshots(TIMES[:3], [0.4, 1.0, 0.7])
-    found = [stepped(seqgp.OnlineSampler(noisy(mean), particles=16, draws=16), data) for mean in (called, jnp.exp)]
+    found = [
+        stepped(seqgp.OnlineSampler(noisy(mean), particles=16, draws=16, paths=0), data) for mean in (called, jnp.exp)
+    ]
     (_, box), (_, smooth) = found
     assert "table_error" not in box.extras
     assert box.log_evidence == pytest.approx(smooth.log_evidence, abs=1e-3)
@@ -106,6 +108,8 @@ def test_a_rough_box_is_told():
         )
 
     box = model(likelihood=seqgp.likelihoods.Likelihood(given, pointwise=True))
-    _, info = seqgp.OnlineSampler(box, particles=16, draws=16).init(jax.random.key(0), snapshots(TIMES, COUNTS)[0])
+    _, info = seqgp.OnlineSampler(box, particles=16, draws=16, paths=0).init(
+        jax.random.key(0), snapshots(TIMES, COUNTS)[0]
+    )
     assert info.extras["table_error"] > 0.05
     assert any("table of the black box is off" in warning for warning in info.warnings)

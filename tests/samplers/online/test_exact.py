@@ -48,7 +48,7 @@ def test_evidence_and_latent_of_four_counts_by_quadrature():
     """Within three Monte Carlo errors, which tell the evidence from that of EP; the latent within four."""
     truth, mean, variance = quadrature()
     state, info = stepped(seqgp.OnlineSampler(model(), particles=1024, draws=4000, paths=16), snapshots(TIMES, COUNTS))
-    _, plain = stepped(seqgp.OnlineSampler(model(), particles=16, draws=16), snapshots(TIMES, COUNTS))
+    _, plain = stepped(seqgp.OnlineSampler(model(), particles=16, draws=16, paths=0), snapshots(TIMES, COUNTS))
     assert abs(info.log_evidence - truth) < 3 * info.log_evidence_se
     assert abs(plain.log_evidence - truth) > 3 * info.log_evidence_se
     latent = np.asarray(state.latent)[:, 0]
@@ -144,6 +144,28 @@ def test_resumes_from_a_store_bit_for_bit(tmp_path):
     assert once.infos[-1].log_evidence == twice.infos[-1].log_evidence
 
 
+def test_a_run_that_was_begun_without_paths_goes_on_so(tmp_path):
+    """As all runs were before 0.3: the default does not change them, and says so."""
+    data, key = snapshots(np.arange(4) * 0.5, [0.0, 2, 1, 0]), jax.random.key(3)
+    for folder in ("whole", "default"):
+        seqgp.run(small(0), data[:2], key, store=tmp_path / folder, forecast=False)
+    whole = seqgp.run(small(0), data, store=tmp_path / "whole", forecast=False)
+    with pytest.warns(UserWarning, match="begun without paths=, and goes on so"):
+        default = seqgp.run(small("auto"), data, store=tmp_path / "default", forecast=False)
+    np.testing.assert_array_equal(whole.state.latent, default.state.latent)
+    assert "paths=0" in default.infos[-1].exact.why
+
+
+def test_the_default_corrects_where_it_has_an_effect():
+    assert seqgp.OnlineSampler(model()).paths == "auto"
+    for of, settings in (
+        (model(likelihood=seqgp.likelihoods.Gaussian(0.3)), {}),
+        (model(), {"forget": 0.9}),
+        (model(likelihood=seqgp.likelihoods.Likelihood(lambda f, context: dist.Normal(f, 1.0))), {}),
+    ):
+        assert seqgp.OnlineSampler(of, **settings).paths == 0
+
+
 def test_without_paths_a_state_goes_on_without_correction():
     data = snapshots(np.arange(4) * 0.5, [0.0, 2, 1, 0])
     state, _ = stepped(small(8), data[:3])
@@ -192,7 +214,10 @@ def test_stations_that_join_and_gaps():
 
 
 def test_number_of_paths_follows_the_noise():
+    assert exact.whole_numbers_of_paths(0.2, 8) == 8
     assert exact.whole_numbers_of_paths(0.01, 16) == 16
+    assert exact.whole_numbers_of_paths(0.9, 16) == 64
+    assert exact.whole_numbers_of_paths(100.0, 16) == 512
     assert exact.whole_numbers_of_paths(0.8, 16) == 64
     assert exact.whole_numbers_of_paths(0.01, 64) == 64
     assert exact.whole_numbers_of_paths(np.inf, 16) == 512

@@ -76,8 +76,8 @@ class OnlineSampler:
         order: the order of the state that approximates a smooth time kernel, at most 10; the lowest one to try for a
             kernel of your own.
         paths: for data that are not Gaussian, the number of paths of the latent function that correct the error of EP:
-            ``"auto"``, or a number. The default 0 is EP of each snapshot alone, which is faster but not exact.
-            Gaussian data need none; ``info.exact.why`` says where paths have no effect.
+            ``"auto"``, or a number; 0 is EP of each snapshot alone, which is faster but not exact. Gaussian data need
+            none; ``info.exact.why`` says where paths have no effect.
         robust: what to do with the values of stations that the monitor flags (Gaussian data): ``"flag"`` keeps them,
             ``"exclude"`` treats them as missing, ``"downweight"`` inflates their noise; see ``seqgp.monitor``.
         false_alarms: the monitor's largest rate of false alarms, per 1000 readings of a station.
@@ -92,7 +92,7 @@ class OnlineSampler:
         forget: float = 1.0,
         latent: LatentOption = "auto",
         order: int = ORDER,
-        paths: int | str = 0,
+        paths: int | str = "auto",
         robust: str = "flag",
         false_alarms: float = FALSE_ALARMS,
     ):
@@ -111,6 +111,8 @@ class OnlineSampler:
         self.latent = latent
         self.order = positive("order", order)
         self.paths = _checked_paths(paths)
+        if self.paths == "auto" and (model.likelihood.conjugate or self.approximate()):
+            self.paths = 0  # they have no effect
         self.robust, self.false_alarms = checked_robust(model, robust), checked_rate(false_alarms)
         self._ssm = StateSpaceModel(model, self.order)
         self.fingerprint = model_digest(model)
@@ -274,13 +276,11 @@ class OnlineSampler:
             return ""
         if not likelihood.pointwise:
             return "the likelihood sees all of the latent, and is linearised at each snapshot"
-        if not self.paths:
-            return "paths=0: EP of each snapshot alone"
         if self.forget != 1:
             return "forget < 1: a power of the past's evidence has no estimate without bias"
         if self.model.kernel.advected:
             return "seqgp.Advected: its field moves on Fourier modes, which paths do not follow"
-        return ""
+        return "" if self.paths else "paths=0: EP of each snapshot alone"
 
     def _paths(self) -> int | str:
         return 0 if self.model.likelihood.conjugate or self.approximate() else self.paths
