@@ -7,13 +7,14 @@ data, the surface is its posterior mean, and so on until it stays. Earlier days 
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
 import seqgp
 from seqgp.apps.localvol.linearised import (
@@ -30,6 +31,11 @@ ROUNDS = 16  # of linearisation, at most
 TOLERANCE = 3e-3  # largest change of f between rounds at which the search ends
 ITERATIONS = 40  # of the search for the parameters, in each round
 NODES = 32  # values of the parameters that draws are spread over
+
+
+def one_thread() -> Any:
+    """Matrices here are small: threads of the linear algebra library wait for each other longer than they work."""
+    return threadpool_limits(1, user_api="blas")
 
 
 class LaplaceState(NamedTuple):
@@ -81,7 +87,8 @@ class Laplace:
 
     def init(self, key: Key[Array, ""], snapshot: seqgp.Snapshot) -> tuple[LaplaceState, LaplaceInfo]:
         """The first day."""
-        return self._update(key, None, snapshot)
+        with one_thread():
+            return self._update(key, None, snapshot)
 
     def step(
         self, key: Key[Array, ""], state: LaplaceState, snapshot: seqgp.Snapshot
@@ -89,11 +96,13 @@ class Laplace:
         """A further day."""
         if not snapshot.t > state.t:
             raise seqgp.DataError(f"Laplace: t = {snapshot.t:g} is not after the last day, t = {state.t:g}")
-        return self._update(key, state, snapshot)
+        with one_thread():
+            return self._update(key, state, snapshot)
 
     def predict(self, key: Key[Array, ""], state: LaplaceState, snapshot: seqgp.Snapshot) -> Float[np.ndarray, "M N"]:
         """Draws of `f` on a later date, one for each draw of the parameters."""
-        return self._draw_f(key, snapshot, state.days, state.nodes)
+        with one_thread():
+            return self._draw_f(key, snapshot, state.days, state.nodes)
 
     def _update(self, key, before: LaplaceState | None, snapshot):
         start = time.perf_counter()
