@@ -41,6 +41,8 @@ def read(tmp_path, content, columns=COLUMNS, name="table.csv"):
         (GOOD.replace("0,2,3", '0,2,"1,000"'), r"'1,000' is not a number; write 1000, .*or 1\.000 if it is a decimal"),
         (GOOD.replace("0,2,3", '0,2,"1,000,000.5"'), r"write 1000000\.5, without commas between thousands$"),
         (GOOD.replace("0,2,3", '0,2,"1,5"'), r"write a decimal point, not a comma"),
+        ("t,x,y\n0,1,2,\n1,1,4,\n", "the rows have more fields than the header"),
+        ("t,x,y\n5,1,2,9\n7,1,4,9\n9,1,4,9\n", "the rows have more fields than the header"),
         (GOOD.encode("utf-16-le"), "in UTF-16, without its mark: save it as UTF-8"),
         (GOOD.encode("utf-16-be"), "in UTF-16, without its mark: save it as UTF-8"),
         (GOOD.encode("utf-16"), "in UTF-16: save it as UTF-8"),

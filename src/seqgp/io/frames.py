@@ -179,7 +179,7 @@ def _read_csv(path: Path, content: bytes, verbatim: Callable[[str], bool] | None
     _check_names(path, header)  # pandas would call the second one by another name
     # A comma too many in a row must be an error, not an index: index_col=False would cut it off silently.
     frame = pd.read_csv(io.BytesIO(content), **_DIALECT)
-    if not isinstance(frame.index, pd.RangeIndex):
+    if not isinstance(frame.index, pd.RangeIndex) or _fields_of_first_row(content) > len(header):
         raise ValueError("the rows have more fields than the header")
     _check_fields(content, len(header))
     if frame.isna().all(axis=1).any():  # seldom: then the text decides whether these rows are empty, or say NA
@@ -205,6 +205,12 @@ def _without_empty_rows(path: Path, content: bytes) -> bytes:
     text = io.StringIO(newline="")
     csv.writer(text).writerows(records)
     return text.getvalue().encode()
+
+
+def _fields_of_first_row(content: bytes) -> int:
+    """Below the header: where there are more than there, pandas takes the first for an index, which may be a range."""
+    row = next(itertools.islice(_records(_start(content), empty=True), 1, None), None)
+    return 0 if row is None else len(row[1])
 
 
 def _check_fields(content: bytes, fields: int) -> None:

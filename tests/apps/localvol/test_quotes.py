@@ -166,6 +166,17 @@ def test_columns_map_in_either_direction_and_files_count_lines(tmp_path):
         Quotes.from_csv(path, columns={"quote_date": "day", "option_type": "cp"})
 
 
+def test_files_with_a_comma_too_many_are_not_read_one_column_off(tmp_path):
+    path, table = tmp_path / "quotes.csv", as_prices(market())
+    table.to_csv(path, index=False)
+    header, *rows = path.read_text().splitlines()
+    path.write_text("\n".join([header, *(f"{row}," for row in rows)]))
+    assert len(Quotes.from_csv(path).table) == len(Quotes.from_frame(table).table)
+    path.write_text("\n".join([header, *(f"{row},1" for row in rows)]))
+    with pytest.raises(QuotesError, match="the rows have more fields than the header"):
+        Quotes.from_csv(path)
+
+
 def test_selection_is_logged_and_planned_quotes_are_priced():
     quotes = Quotes.from_frame(market(1e-6).query("bid > 1e-3"))
     near = quotes.select(min_maturity=0.3, max_deviations=2, volatility=0.2)

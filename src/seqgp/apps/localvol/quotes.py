@@ -1,6 +1,7 @@
 """A day's option quotes, or many days': read, checked, and ready to be priced."""
 
 import dataclasses
+import warnings
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import Any
@@ -41,7 +42,12 @@ class Quotes:
     @classmethod
     def from_csv(cls, path: str | PathLike, columns: Mapping[str, str] | None = None, **options) -> "Quotes":
         """Read a file; rows are named by their line in it. Options as in `from_frame`."""
-        frame = pd.read_csv(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            try:  # of rows with a field too many, pandas would take the first one for an index
+                frame = pd.read_csv(path, index_col=False)
+            except pd.errors.ParserWarning as error:
+                raise QuotesError(f"{path}: the rows have more fields than the header") from error
         frame.index = pd.RangeIndex(2, len(frame) + 2, name="line")
         return cls.from_frame(frame, columns, **options)
 
