@@ -7,7 +7,7 @@ import numpyro.distributions as dist
 import pytest
 
 import seqgp
-from seqgp.samplers.online import budget
+from seqgp.samplers.online import budget, history
 from seqgp.samplers.online.history import begin
 from seqgp.statespace import snapshot_ep
 
@@ -24,7 +24,7 @@ ALONE = seqgp.Model(  # nothing else is inferred, so eigenvectors are not shared
 @pytest.mark.parametrize(
     ("sites", "gaps", "filter", "model"),
     [
-        (1000, 300, "dense", MODEL),
+        (1000, 600, "dense", MODEL),
         (9000, 0, "rotated", MODEL),
         (2000, 0, "rotated", ALONE),
         (6000, 300, "low rank", MODEL),
@@ -66,6 +66,21 @@ def test_every_kind_of_model_is_refused_by_name(kind, sites, monkeypatch):
     remedy = "fewer stations" if kind in ("by station", "delays") else "Knots"
     with pytest.raises(seqgp.SamplerError, match=rf"of 256 particles on {sites} sites .* GB are available; .*{remedy}"):
         seqgp.OnlineSampler(KINDS[kind], latent=seqgp.Dense()).init(jax.random.key(0), seqgp.Snapshot(0.0, x, y))
+
+
+def test_a_covariance_that_is_written_out_for_a_station_that_joins_is_counted(monkeypatch):
+    """On a long history; filters that are run anew over a short one write nothing out."""
+    x, y, ssm = np.random.default_rng(0).random((420, 2)), np.zeros(420), seqgp.OnlineSampler(MODEL).ssm
+    y[0] = np.nan
+    first = begin(ssm, "auto", seqgp.Snapshot(0.0, x[:-1], y[:-1]))
+    short = first.with_snapshot(seqgp.Snapshot(1.0, x, y))
+    monkeypatch.setattr(history, "REPLAYED_SNAPSHOTS", 0)
+    long, filter = first.with_snapshot(seqgp.Snapshot(1.0, x, y)), short.filter
+    needed = 16 * budget.particle_bytes(filter) + budget.bases_bytes(filter, 16) + budget.working_bytes(filter)
+    monkeypatch.setattr(budget, "available_bytes", lambda: needed + 10**6)
+    budget.check_memory(short, 16)
+    with pytest.raises(seqgp.SamplerError, match=r"low rank\) of 16 particles on 424 sites.*GB are available"):
+        budget.check_memory(long, 16)
 
 
 def test_thousands_of_points_on_knots_fit(monkeypatch):

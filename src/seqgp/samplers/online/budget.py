@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Literal, NamedTuple
 
 import jax
@@ -17,6 +18,7 @@ from seqgp.samplers.online.filters import LANES, fault_of
 from seqgp.samplers.online.history import Timeline
 from seqgp.samplers.online.programs import shares_space, space_entries
 from seqgp.statespace.dense import DenseFilter
+from seqgp.statespace.eigenbasis import RotatedFilter
 from seqgp.statespace.model import StateSpaceModel
 from seqgp.statespace.network import NetworkFilter, gap_room
 from seqgp.statespace.observation import Query
@@ -71,14 +73,14 @@ SHARED_BASES = 20  # values of a space lengthscale, half a standard deviation ap
 EIGEN_MATRICES = 6  # matrices of the sites' number, that an eigendecomposition has in hand
 WORKING_MATRICES = 4  # matrices of the state's size, that an update of one filter has in hand at once
 LEAST_SLOTS = 16  # for the draws of a particle: a few more or less from step to step are then no new size
-EP_MATRICES = 6  # the same, of data that are not Gaussian
+EP_MATRICES = 6  # the same, of data that are not Gaussian, and where a network's filter is carried over
 NEGLIGIBLE_WEIGHT = 0.01  # of the weight before a snapshot, that particles without an answer may have
 
 
 def check_memory(history: Timeline, particles: int) -> None:
     """Raise, before anything is compiled, where the filters of all particles do not fit into memory."""
     filter, here = history.filter, max(particles // jax.process_count(), 1)
-    each, working = particle_bytes(filter), working_bytes(filter)
+    each, working = particle_bytes(filter), max(working_bytes(filter), carried_bytes(history))
     bases, available = bases_bytes(filter, here), available_bytes()
     needed = here * each + bases + working
     if available is None or needed <= available:
@@ -192,6 +194,19 @@ def working_bytes(filter: Filter) -> int:
     size = filter.fields + len(filter.ssm.in_state)
     matrices = WORKING_MATRICES if filter.ssm.model.likelihood.conjugate else EP_MATRICES
     return BYTES_PER_FLOAT * matrices * size**2 * cores()
+
+
+def carried_bytes(history: Timeline) -> int:
+    """Of covariances that are written out where a network's states are carried over to other sites, one a core."""
+
+    def written_out(before: Filter, after: Filter) -> bool:
+        turned = isinstance(before, RotatedFilter) and before.sites == after.sites
+        return isinstance(after, NetworkFilter) and not turned
+
+    filters = [segment.filter for segment in history.segments]
+    sites = max((b.sites for a, b in itertools.pairwise(filters) if written_out(a, b)), default=0)
+    size = history.ssm.order * sites
+    return BYTES_PER_FLOAT * EP_MATRICES * size**2 * cores()
 
 
 def _network_size(filter: NetworkFilter) -> tuple[FilterKind, FilterSize]:
