@@ -1,5 +1,7 @@
 """Figures for notebooks: of a run in memory or a store, for one, two and three inputs."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -29,17 +31,22 @@ def history(dimension, steps=5, n=12, labels=None, origin=None):
     return History(moments, "made up", [f"x{d}" for d in range(dimension)], "y", "t", origin, "days")
 
 
+def traces(figure) -> list[Any]:
+    """What a figure or a frame draws; Plotly's stubs do not say of what kind."""
+    return list(figure.data)
+
+
 CHECKS = [Check(0.1 * i, np.linspace(0.05, 0.95, 10), 0.5, 0.9, 0.2, -1.0) for i in range(2, 6)]
 
 
 @pytest.mark.parametrize("dimension, kind", [(1, "scatter"), (2, "scatter"), (3, "scatter")])
 def test_field_and_evolution(dimension, kind):
     past = history(dimension)
-    assert plots.field(past).data[0].type == kind
+    assert traces(plots.field(past))[0].type == kind
     moving = plots.evolution(past)
     assert len(moving.frames) == len(moving.layout.sliders[0].steps) == 5
     assert len(plots.evolution(past, frames=3).frames) == 3
-    np.testing.assert_allclose(moving.frames[0].data[-1].y[:3], _last(past, dimension)[:3], rtol=1e-6)
+    np.testing.assert_allclose(traces(moving.frames[0])[-1].y[:3], _last(past, dimension)[:3], rtol=1e-6)
 
 
 def _last(past, dimension):
@@ -52,7 +59,7 @@ def _last(past, dimension):
 def test_dots_are_data_and_nothing_else():
     past = history(1, n=4, labels=["a", "b", "c", "d"])  # below twenty points Plotly marks them, unless told not to
     for made in (plots.field(past), plots.evolution(past).frames[0], plots.station(past, "b")):
-        bands = [trace for trace in made.data if trace.fill == "toself"]
+        bands = [trace for trace in traces(made) if trace.fill == "toself"]
         assert [trace.mode for trace in bands] == ["lines", "lines"]
 
 
@@ -72,7 +79,7 @@ def test_data_are_drawn_beside_a_latent_of_their_unit_only(dimension):
 def test_parameters_over_time():
     past = history(2)
     assert list(past.parameters()) == ["noise", "space.lengthscale[0]", "space.lengthscale[1]"]
-    middle = plots.parameter(past, "noise").data[-1]
+    middle = traces(plots.parameter(past, "noise"))[-1]
     np.testing.assert_allclose(middle.y, [m.summary.parameters["noise"][4] for m in past.steps])
     assert len(plots.parameters(past).data) == 9
     with pytest.raises(KeyError, match="no parameter 'nose'"):
@@ -81,10 +88,10 @@ def test_parameters_over_time():
 
 def test_checks_and_diagnostics():
     past = history(1)
-    assert plots.calibration(CHECKS).data[0].y == pytest.approx(np.ones(10), abs=1e-12)
-    assert plots.coverage(past, CHECKS).data[1].y == (0.9,) * 4
-    assert plots.scores(past, CHECKS).data[0].y == (0.2,) * 4
-    assert plots.diagnostics(past).data[0].y == (90.0,) * 5
+    assert traces(plots.calibration(CHECKS))[0].y == pytest.approx(np.ones(10), abs=1e-12)
+    assert traces(plots.coverage(past, CHECKS))[1].y == (0.9,) * 4
+    assert traces(plots.scores(past, CHECKS))[0].y == (0.2,) * 4
+    assert traces(plots.diagnostics(past))[0].y == (90.0,) * 5
 
 
 def test_what_is_expected_of_the_pit_lies_below_its_bars():
@@ -110,8 +117,8 @@ def test_small_numbers_are_powers_of_ten(made):
 
 def test_names_are_escaped_and_dates_are_dates():
     past = history(2, labels=["<b>A</b>"] * 12, origin="2024-02-28T00:00:00")
-    assert "&lt;b&gt;A" in plots.field(past).data[-1].text[0]
-    assert str(plots.parameter(past, "noise").data[-1].x[0]).startswith("2024-02-28T02:24")
+    assert "&lt;b&gt;A" in traces(plots.field(past))[-1].text[0]
+    assert str(traces(plots.parameter(past, "noise"))[-1].x[0]).startswith("2024-02-28T02:24")
 
 
 def test_a_run_in_memory():
@@ -122,5 +129,5 @@ def test_a_run_in_memory():
     )
     snapshot = seqgp.Snapshot(0.0, rng.random((3, 2)), rng.random(3))
     run = seqgp.Run(state, [info(1)], snapshot, model())
-    assert [trace.type for trace in plots.field(history(2)).data] == ["scatter"]  # no draws: the locations alone
-    assert plots.parameter(run, "noise").data[0].error_y.array is not None
+    assert [trace.type for trace in traces(plots.field(history(2)))] == ["scatter"]  # no draws: the locations alone
+    assert traces(plots.parameter(run, "noise"))[0].error_y.array is not None
