@@ -210,8 +210,10 @@ def _results(
     size = shared.filter.fields + len(history.ssm.in_state)
     lanes = LANES if shared.filter.together() else 1
     segments = segments_for(len(shared.observations.dt), int(np.ceil(size * np.sqrt(lanes))))
-    # Where snapshots come further apart than delays spread, another filter goes on from the sites.
-    onward = None if history.filter is shared.filter else history.filter
+    # Where snapshots come further apart than delays spread, another filter goes on from the sites; and a window has the
+    # ages of its snapshots beside the Gaussian that paths begin with.
+    same = history.filter is shared.filter and not isinstance(shared.filter, DelayedWindowFilter)
+    onward = None if same else history.filter
     parts = particle_slices(len(own_z))
     runs = [
         compiled(_evaluated, *shared, _whole(own_z[part]), _whole(own_seeds[part]), onward, paths, segments)
