@@ -177,8 +177,12 @@ def test_scores_are_in_the_units_of_the_table(seqgp_, folder):
     assert set(units.forecaster) == {"this model", "persistence", "AR(1)"}
 
 
-def test_a_broken_station_is_said_in_the_units_of_the_table(seqgp_, folder):
-    """Of logarithms, how many times its neighbours it reads; absent rows are missing."""
+@pytest.mark.parametrize("columns", [None, "80"])
+def test_a_broken_station_is_said_in_the_units_of_the_table(seqgp_, folder, monkeypatch, columns):
+    """Of logarithms, how many times its neighbours it reads; absent rows are missing. Nothing is cut at 80 columns."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns:
+        monkeypatch.setenv("COLUMNS", columns)
     rng = np.random.default_rng(5)
     days, sites = 24, 8
     t, i = (grid.ravel() for grid in np.meshgrid(np.arange(days), np.arange(sites), indexing="ij"))
@@ -202,7 +206,9 @@ def test_a_broken_station_is_said_in_the_units_of_the_table(seqgp_, folder):
     ]
     assert {name: row["missing"] for name, row in rows.items() if row["missing"]} == {"S5": 4, "S6": 2}
     code, out, _ = seqgp_("stations", folder / "run")
-    assert "error in log(y)" in out
+    assert "…" not in out
+    assert "S3" in out
+    assert columns or "error in log(y)" in out
     assert json.loads(seqgp_("summary", folder / "run", "--json")[1])["missing"] == {"values": 6, "of": days * sites}
     page = folder / "report.html"
     assert seqgp_("report", folder / "run", "-o", page)[0] == 0

@@ -45,7 +45,9 @@ def stations(
 
 
 def _show(out: Console, found: StationReport, output: Path | None) -> None:
-    table = Table(*(Column(name, no_wrap=True) for name in station_head(found)), box=SIMPLE)
+    whole = ("station", "since")  # other cells fold on a narrow terminal
+    columns = (Column(name, no_wrap=name in whole, overflow="fold") for name in station_head(found))
+    table = Table(*columns, box=SIMPLE, pad_edge=False, collapse_padding=True)
     for one in found.stations:
         table.add_row(*(Text(cell) for cell in station_cells(one, found)))
     out.print(table)
