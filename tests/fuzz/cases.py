@@ -142,13 +142,14 @@ def compare(case: Case, ran: Ran) -> list[str]:
         )
     ends = np.cumsum([0] + [len(q.x) for q in asked])
     parts = [true.part(slice(a, b)) for a, b in itertools.pairwise(ends)]
-    own = effective if case.shape.gaussian else verdicts.distinct(state.latent)
+    # Paths come in pairs that mirror each other: of a variance a pair says as much as one draw.
+    own = effective if case.shape.gaussian else verdicts.distinct(state.latent) / 2
     found += verdicts.check_draws("state.latent", state.latent, parts[0], own, now)
     for question, part in zip(case.questions, parts[1:]):
         name = f"predict at {question.kind} inputs, t + {question.t - t:.3g}{'' if question.joint else ', alone'}"
         prediction = api.predict(ran.model, state, question)
         found += verdicts.check_draws(name, prediction.f, part, effective, allowed, question.joint)
-    past, few = true.part(slice(ends[1 + len(case.questions)], ends[-1])), min(effective, 2000)
+    past, few = true.part(slice(ends[1 + len(case.questions)], ends[-1])), min(effective, own, 2000)
     for name, drawn, part in _smoothed(case, ran, past):
         found += verdicts.check_draws(name, drawn, part, few, allowed)
     return [str(one) for one in found]

@@ -12,7 +12,7 @@ def slot(role):
     return ("?", role, "narrow")
 
 
-def shape(number, family, pattern="complete", stations=3, times=3, time="Matern32", mean=0.0, **like):
+def shape(number, family, pattern="complete", stations=3, times=3, time="Matern32", mean=0.0, paths=None, **like):
     term = {
         "time": {"kind": time, "lengthscale": slot("time")},
         "space": {"kind": "Matern32", "lengthscale": slot("space")},
@@ -23,13 +23,14 @@ def shape(number, family, pattern="complete", stations=3, times=3, time="Matern3
         "mean": {"intercept": mean, "features": []},
         "likelihood": {"family": family, **like},
     }
-    return Shape(number, model, pattern, stations, 1, times, {"particles": 16, "draws": 4000}, "narrow")
+    settings = {"particles": 16, "draws": 4000} | ({} if paths is None else {"paths": paths})
+    return Shape(number, model, pattern, stations, 1, times, settings, "narrow")
 
 
 SHAPES = {
     "complete": shape(1, "Gaussian", noise=slot("noise"), mean=slot("normal")),
     "gaps": shape(2, "Gaussian", "gaps", stations=4, noise=slot("noise")),
-    "counts": shape(3, "Binomial", "one", stations=1, times=2, time="Matern12", trials="trials"),
+    "counts": shape(3, "Binomial", "one", stations=1, times=2, time="Matern12", paths="64", trials="trials"),
 }
 CASES = 20  # of each shape
 

@@ -27,7 +27,7 @@ def test_tabulated_counts_by_quadrature():
     """The evidence corrected by paths within three of its errors, which tell it from EP; the latent within four."""
     truth, mean, variance = quadrature()
     box = model(likelihood=seqgp.likelihoods.Likelihood(counts, pointwise=True))
-    sampler = seqgp.OnlineSampler(box, particles=128, draws=4000, paths=16)
+    sampler = seqgp.OnlineSampler(box, particles=128, draws=4000, paths=64)
     state, info = stepped(sampler, snapshots(TIMES, COUNTS))
     assert abs(info.log_evidence - truth) < 3 * info.log_evidence_se
     latent = np.asarray(state.latent)[:, 0]
