@@ -9,6 +9,7 @@ from scipy.stats import t as student_t
 
 from seqgp.statespace.ep import ep, ep_refine
 from seqgp.statespace.site_filter import GaussianSites, site_marginals
+from seqgp.statespace.tilted import Normal, remove_site
 from statespace.problems import counts, dense, history_of, poisson, poisson_numpy, problem
 
 
@@ -193,3 +194,16 @@ def test_sites_of_another_likelihood_are_refined(name, ratio):
     seen = operator.seen
     assert np.abs((found.mean - wanted.marginal.mean) / sd)[seen].max() < 0.25
     assert np.abs(np.log(np.sqrt(found.variance) / sd))[seen].max() < 0.25
+
+
+def test_a_cavity_beside_a_very_precise_site_goes_with_the_marginal():
+    """Its precision is lost in rounding; times the site it still has the mean of the marginal, to a thousandth."""
+    noise, m = 1.5e-5, -4.236
+    prior = np.linspace(1.0, 20.0, 200)
+    tau, nu = np.full(200, noise**-2), np.full(200, m * noise**-2)
+    variance = prior - prior * (prior / (prior + noise**2))  # without digits, as a filter has it
+    mean = m * prior / (prior + noise**2)
+    cavity = remove_site(Normal(jnp.asarray(mean), jnp.asarray(np.maximum(variance, 1e-300))), tau, nu)
+    again = (cavity.mean / cavity.variance + nu) / (1 / cavity.variance + tau)
+    assert np.all(1 / cavity.variance > 0)
+    np.testing.assert_allclose(again, mean, rtol=0, atol=1e-3 * noise)
