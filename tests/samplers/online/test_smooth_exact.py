@@ -29,7 +29,7 @@ def reached(sampler):
 
 
 def by_quadrature(t):
-    """Mean, sd, skewness and kurtosis of the latent function at a time, and at another a little later."""
+    """Mean, sd and skewness of the latent function at a time, and at another a little later."""
     line = np.linspace(-14, 7, 64)
     path = np.stack(np.meshgrid(*[line] * 3, indexing="ij"), axis=-1)
     covariance = SCALE**2 * np.exp(-np.abs(TIMES[:, None] - TIMES))
@@ -41,31 +41,28 @@ def by_quadrature(t):
     found = []
     for values, spread in ((path[..., 0], 0.0), (path @ weights, noise)):
         mean = np.average(values, weights=mass)
-        second, third, fourth = (np.average((values - mean) ** k, weights=mass) for k in (2, 3, 4))
+        second, third = (np.average((values - mean) ** k, weights=mass) for k in (2, 3))
         variance = second + spread
-        kurtosis = (fourth + 6 * second * spread + 3 * spread**2) / variance**2
-        found.append((mean + MEAN, np.sqrt(variance), third / variance**1.5, kurtosis))
+        found.append((mean + MEAN, np.sqrt(variance), third / variance**1.5))
     return found
 
 
-@pytest.mark.parametrize("paths", [0, 256])
+@pytest.mark.parametrize("paths", [0, 1024])
 def test_the_past_is_skew_as_the_posterior_is(paths):
     """Mean, sd and skewness within four Monte Carlo errors with paths; EP's draws have no skewness.
 
-    Draws are of the paths of all particles, which come in pairs that mirror each other.
+    There are far more paths than draws, whose errors are then those of independent ones.
     """
-    particles = 64
-    sampler = seqgp.OnlineSampler(model(), particles=particles, draws=DRAWS, paths=paths)
+    sampler = seqgp.OnlineSampler(model(), particles=64, draws=DRAWS, paths=paths)
     found = seqgp.smooth(jax.random.key(7), sampler, reached(sampler), [0.0, 0.3], draws=DRAWS)
     truth, draws = by_quadrature(0.3), [latent[:, 0] for latent in found.latent]
     if not paths:
         assert abs(stats.skew(draws[0]) - truth[0][2]) > 6 * np.sqrt(6 / DRAWS)
         return
-    effective = 1 / (1 / DRAWS + 2 / (particles * paths))
-    for one, (mean, sd, skew, kurtosis) in zip(draws, truth):
-        assert abs(one.mean() - mean) < 4 * sd / np.sqrt(effective)
-        assert abs(one.std() / sd - 1) < 4 * np.sqrt((kurtosis - 1) / 4 / effective)
-        assert abs(stats.skew(one) - skew) < 5 * np.sqrt(6 / effective)
+    for one, (mean, sd, skew) in zip(draws, truth):
+        assert abs(one.mean() - mean) < 4 * sd / np.sqrt(DRAWS)
+        assert abs(one.std() / sd - 1) < 4 * np.sqrt((2 + 3 * abs(skew)) / 4 / DRAWS)
+        assert abs(stats.skew(one) - skew) < 5 * np.sqrt(6 / DRAWS)
 
 
 def test_parameters_new_places_and_stations_that_joined():
